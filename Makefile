@@ -1,0 +1,51 @@
+# `make help` lists the targets. Everything runs in .venv, which the first target that needs it creates.
+SHELL := /bin/bash
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+# Raw benchmark graphs, where they lie beside the checkout; otherwise they are downloaded to the user's cache.
+ifneq ($(wildcard ../shared/datasets),)
+export DSSL_DATA ?= $(abspath ../shared/datasets)
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test check format lint types unit slow bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+venv: .venv/.installed ## create .venv and install dssl with the tested versions
+
+.venv/.installed: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+demo: venv ## embed Python's standard library as a graph, evaluate, and say what to open
+	$(BIN)/dssl fit python:stdlib --out runs/demo --overwrite
+	$(BIN)/dssl evaluate runs/demo
+	$(BIN)/dssl info runs/demo
+
+test: check ## format, lint, types and the tests: what CI runs
+
+check: format lint types unit
+
+format: venv
+	$(BIN)/ruff format --check .
+
+lint: venv
+	$(BIN)/ruff check .
+
+types: venv
+	$(BIN)/mypy
+
+unit: venv
+	$(BIN)/pytest -n 2
+
+slow: venv ## the tests that take long
+	$(BIN)/pytest -m slow
+
+bench: venv ## the speed and memory benchmarks
+	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+clean: ## remove the environment, runs and caches
+	rm -rf .venv runs build dist .mypy_cache .ruff_cache .pytest_cache

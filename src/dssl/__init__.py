@@ -1,0 +1,1 @@
+"""Node embeddings without labels, for any graph."""

@@ -1,0 +1,36 @@
+"""The errors that a user can cause, each one sentence: which input, what is allowed, what was got, what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class DsslError(ValueError):
+    """Something in the input is wrong; the command line prints it as one line and exits with code 2."""
+
+
+class GraphError(DsslError):
+    """A graph, or a file it is read from, is malformed."""
+
+
+class ConfigError(DsslError):
+    """A setting is unknown, of the wrong type or out of bounds."""
+
+
+class DatasetError(DsslError):
+    """A data set is unknown, or neither on this machine nor to be downloaded."""
+
+
+class RunError(DsslError):
+    """A run folder is missing, incomplete or does not fit what is asked of it."""
+
+
+def nearest(word: str, choices: Iterable[str]) -> str:
+    """Return ``", did you mean 'x'?"`` for the closest of the choices, or an empty string.
+
+    >>> nearest("texsa", ["texas", "cora"])
+    ", did you mean 'texas'?"
+    """
+    found = difflib.get_close_matches(word, list(choices), n=1)
+    return f", did you mean {found[0]!r}?" if found else ""

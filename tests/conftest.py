@@ -1,0 +1,19 @@
+"""Fixtures that every test file may use."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+BESIDE = Path(__file__).resolve().parents[2] / "shared" / "datasets"
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """Folder of the raw benchmark graphs: $DSSL_DATA, or the one beside the checkout."""
+    folder = Path(os.environ.get("DSSL_DATA", BESIDE))
+    if not folder.is_dir():
+        pytest.skip("the raw benchmark graphs are not on this machine: set DSSL_DATA")
+    return folder
