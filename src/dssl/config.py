@@ -1,0 +1,357 @@
+"""Every setting once: its name, default, bounds and help sentence, as frozen models that go to and from TOML.
+
+Everything that is wrong with a configuration is reported together, each with its path and the nearest valid name.
+`dssl.resolve` puts a configuration together; nothing below `dssl.model` sees one: classes take plain values.
+"""
+
+from __future__ import annotations
+
+import tomllib
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import annotated_types
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
+
+from dssl.errors import ConfigError, nearest
+
+
+class Section(BaseModel):
+    """A frozen group of settings that refuses unknown names and wrong types."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class GraphSettings(Section):
+    """What is read, and how."""
+
+    source: str = Field(default="", description="Data set name, python: or synthetic: spec, or edge file.")
+    nodes: str | None = Field(default=None, description="File with a row per node: id, label and features.")
+    source_column: str | None = Field(default=None, description="Column of the edge file with the start of each link.")
+    target_column: str | None = Field(default=None, description="Column of the edge file with the end of each link.")
+    weight_column: str | None = Field(default=None, description="Column of the edge file with the weight of each link.")
+    id_column: str | None = Field(default=None, description="Column of the node file with the ids.")
+    label_column: str | None = Field(default=None, description="Column of the node file with the class of each node.")
+    header: bool | None = Field(default=None, description="Whether the first line of the edge file names the columns.")
+    directed: bool = Field(default=False, description="Keep the direction of links; otherwise each counts both ways.")
+    self_loops: Literal["remove", "keep"] = Field(
+        default="remove", description="What to do with links from a node to itself."
+    )
+    structure: Literal["auto", "degree", "svd", "identity"] = Field(
+        default="auto", description="Features made from the links when the nodes have none."
+    )
+    structure_dim: int = Field(default=64, ge=1, description="Number of columns of the features made from the links.")
+
+
+class EncoderSettings(Section):
+    """The network that turns features and links into vectors."""
+
+    name: Literal["gcn", "gat", "sage", "gin", "mlp", "hops"] = Field(default="hops", description="Kind of encoder.")
+    dim: int = Field(default=64, ge=1, description="Length of the vector of a node.")
+    hidden_dim: int = Field(default=64, ge=1, description="Width of the hidden layers.")
+    layers: int = Field(default=2, ge=1, le=16, description="Number of layers: how many links away a node sees.")
+    dropout: float = Field(default=0.0, ge=0, lt=1, description="Share of hidden values dropped in training.")
+    batch_norm: bool = Field(default=False, description="Normalise each hidden value over the nodes.")
+
+
+class DSSLSettings(Section):
+    """Decoupled self-supervised learning; the paper's symbols in brackets."""
+
+    name: Literal["dssl"] = Field(default="dssl", description="Method that trains the encoder.")
+    num_factors: int = Field(default=8, ge=1, le=1024, description="Number of latent factors behind the links [K].")
+    shift_scale: float = Field(default=0.6, ge=0, description="Length of the shift that a factor causes [beta].")
+    prototype_variance: float = Field(default=0.2, gt=0, description="Variance of nodes around prototypes [sigma1^2].")
+    link_variance: float = Field(
+        default=0.1, gt=0, description="Variance of a neighbour around its prediction [sigma2^2]."
+    )
+    momentum: float = Field(
+        default=0.99, ge=0, le=1, description="Share of the target encoder kept in each step [tau]."
+    )
+    estimator: Literal["exact", "gumbel", "gumbel-soft"] = Field(
+        default="exact", description="How the expectation over the factors is taken."
+    )
+    temperature: float = Field(default=0.5, gt=0, description="Temperature of the Gumbel estimators [gamma].")
+    inference: Literal["amortised", "exact", "uniform"] = Field(
+        default="amortised",
+        description="Where the posterior of a link comes from: a network, the closed form, or nowhere.",
+    )
+    head: Literal["concat", "product"] = Field(
+        default="concat", description="How the inference network joins two nodes."
+    )
+    local_weight: float = Field(default=1.0, ge=0, description="Weight of predicting the neighbours.")
+    global_weight: float = Field(default=1.0, ge=0, description="Weight of agreeing with the prototypes.")
+    entropy_weight: float = Field(default=0.1, ge=0, description="Weight of the entropy of each link's posterior.")
+    balance_weight: float = Field(default=0.2, ge=0, description="Weight of the entropy of the mean posterior.")
+    prototype_update: bool = Field(
+        default=True, description="Set the prototypes from all nodes after each epoch [Eq. 8]."
+    )
+    center: bool = Field(default=True, description="Subtract the mean before vectors are scaled to length one.")
+    projector: bool = Field(default=True, description="Train through a projection that the embedding is taken before.")
+    reconstruction_weight: float = Field(default=5.0, ge=0, description="Weight of reconstructing the features.")
+    negatives: int = Field(default=0, ge=0, description="Random nodes per node that it is pushed away from.")
+
+
+MethodSettings = DSSLSettings  # with a second method: Annotated[DSSLSettings | Other, Field(discriminator="name")]
+
+
+class TrainSettings(Section):
+    """The training loop."""
+
+    epochs: int = Field(default=100, ge=0, description="Passes over all nodes; 0 leaves the encoder as initialised.")
+    learning_rate: float = Field(default=0.005, gt=0, description="Step size of Adam.")
+    weight_decay: float = Field(default=0.0, ge=0, description="Pull of the weights towards zero.")
+    batch_size: int = Field(default=0, ge=0, description="Centre nodes per step; 0 takes all at once.")
+    fanout: tuple[Annotated[int, Field(ge=1)], ...] = Field(
+        default=(10, 10), min_length=1, strict=False, description="Neighbours sampled per layer in mini-batches."
+    )
+    device: str = Field(default="auto", description="auto, cpu, or a torch device such as cuda:0.")
+    threads: int = Field(default=0, ge=0, description="CPU threads; 0 leaves the choice to torch.")
+    log_every: int = Field(default=1, ge=1, description="Epochs between two lines of metrics.jsonl.")
+    checkpoint_every: int = Field(default=10, ge=1, description="Epochs between two states to resume from.")
+    patience: int = Field(
+        default=0, ge=0, description="Epochs without a better loss before training ends; 0 never does."
+    )
+
+
+class EvaluateSettings(Section):
+    """How embeddings are judged."""
+
+    splits: int = Field(default=10, ge=1, le=1000, description="Number of random splits of the labelled nodes.")
+    train_share: float = Field(
+        default=0.6, gt=0, lt=1, description="Share of labelled nodes that train the linear probe."
+    )
+    validation_share: float = Field(
+        default=0.2, gt=0, lt=1, description="Share of labelled nodes that choose its settings."
+    )
+
+    @model_validator(mode="after")
+    def _leave_a_test_part(self) -> EvaluateSettings:
+        if self.train_share + self.validation_share >= 1:
+            raise ValueError("train_share and validation_share must sum to less than 1, to leave nodes for testing")
+        return self
+
+
+class Config(Section):
+    r"""A complete configuration.
+
+    >>> from_toml("seed = 3\n[encoder]\ndim = 32", "example.toml").encoder.dim
+    32
+    """
+
+    seed: int = Field(default=0, ge=0, lt=2**32, description="Every use of chance follows from it.")
+    preset: str = Field(default="default", description="Named settings to start from: default or paper.")
+    recipe: str = Field(default="", description="Published settings to start from: a name, or a TOML file.")
+    graph: GraphSettings = GraphSettings()
+    encoder: EncoderSettings = EncoderSettings()
+    method: MethodSettings = MethodSettings()
+    train: TrainSettings = TrainSettings()
+    evaluate: EvaluateSettings = EvaluateSettings()
+
+
+PRESETS: dict[str, dict[str, dict[str, Any]]] = {
+    "default": {},
+    # The paper to the letter, with the collapse that docs/methods/dssl.md shows.
+    "paper": {
+        "encoder": {"name": "gcn"},
+        "method": {
+            "estimator": "gumbel",
+            "head": "product",
+            "entropy_weight": 1.0,
+            "balance_weight": 0.0,
+            "center": False,
+            "projector": False,
+            "reconstruction_weight": 0.0,
+        },
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One line of the table of settings.
+
+    Args:
+        path: dotted path, such as ``encoder.dim``.
+        kind: what it holds, in words: ``an integer``.
+        default: the default, as written in TOML; ``not set`` where leaving it out means something.
+        bounds: such as ``at least 1``, or empty.
+        help: one sentence.
+        value: the default itself.
+    """
+
+    path: str
+    kind: str
+    default: str
+    bounds: str
+    help: str
+    value: Any
+
+    @property
+    def allowed(self) -> str:
+        """What a value must be, in words."""
+        return f"{self.kind} {self.bounds}".rstrip()
+
+
+def settings() -> Iterator[Setting]:
+    """Yield every setting, in the order of the sections.
+
+    >>> next(row for row in settings() if row.path == "encoder.dim").allowed
+    'an integer of at least 1'
+    """
+    for name, field in Config.model_fields.items():
+        sections = sections_of(field.annotation)
+        if not sections:
+            yield _setting(name, field)
+        seen = set()
+        for section in sections:
+            for leaf, inner in section.model_fields.items():
+                if leaf not in seen:
+                    yield _setting(f"{name}.{leaf}", inner)
+                seen.add(leaf)
+
+
+def from_toml(text: str, origin: str) -> Config:
+    """Read a configuration as it stands, without applying its preset; ``origin`` names the file in errors."""
+    tables = parse_toml(text, origin)
+    return check(tables, {name: origin for name in tables}, [])
+
+
+def parse_toml(text: str, origin: str) -> dict[str, Any]:
+    """Parse TOML; what is malformed is one line that names ``origin``."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{origin}: is not valid TOML: {error}".replace("\n", " ")) from None
+
+
+def to_toml(config: Config) -> str:
+    """Write a configuration, every value included; what is not set is left out."""
+    return tomli_w.dumps(config.model_dump(exclude_none=True))
+
+
+def locate(key: str) -> str:
+    """Return the dotted path that a key stands for: a path, its last part if unique, or a section with a name.
+
+    >>> locate("dim"), locate("train.epochs"), locate("encoder")
+    ('encoder.dim', 'train.epochs', 'encoder.name')
+    """
+    paths = [row.path for row in settings()]
+    if key in paths:
+        return key
+    if f"{key}.name" in paths:
+        return f"{key}.name"
+    ends = [path for path in paths if path.rpartition(".")[2] == key]
+    if len(ends) == 1:
+        return ends[0]
+    if ends:
+        raise ConfigError(f"setting {key!r} is ambiguous; write one of {', '.join(ends)}")
+    raise ConfigError(f"unknown setting {key!r}{near(key)}")
+
+
+def near(key: str) -> str:
+    """Return a hint at the nearest setting or section, or an empty text."""
+    paths = [row.path for row in settings()]
+    leaf = key.rpartition(".")[2]
+    return nearest(key, [*paths, *Config.model_fields]) or nearest(leaf, [path.rpartition(".")[2] for path in paths])
+
+
+def reference() -> str:
+    """Return the table of all settings as Markdown: the body of docs/configuration.md."""
+    lines = []
+    heading = None
+    for row in settings():
+        section, _, leaf = row.path.rpartition(".")
+        if section != heading:
+            heading = section
+            lines += ["", f"## `[{section}]`" if section else "## Top level", ""]
+            lines += ["| setting | value | default | meaning |", "| --- | --- | --- | --- |"]
+        default = row.default if row.default == "not set" else f"`{row.default}`"
+        lines.append(f"| `{leaf}` | {row.allowed} | {default} | {row.help} |")
+    return "\n".join(lines[1:]) + "\n"
+
+
+def sections_of(annotation: Any) -> list[type[Section]]:
+    """The models that a field of `Config` may hold: none for a plain value, several for a union."""
+    parts = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType, Annotated) else (annotation,)
+    return [part for part in parts if isinstance(part, type) and issubclass(part, Section)]
+
+
+def _setting(path: str, field: FieldInfo) -> Setting:
+    default = field.get_default(call_default_factory=True)
+    written = "not set" if default is None else tomli_w.dumps({"v": default}).removeprefix("v = ").strip()
+    if isinstance(default, tuple):
+        written = str(list(default))
+    return Setting(path, _kind(field.annotation), written, _bounds(field.metadata), str(field.description), default)
+
+
+def _kind(annotation: Any) -> str:
+    names = {int: "an integer", float: "a number", bool: "true or false", str: "a text"}
+    if annotation in names:
+        return names[annotation]
+    if get_origin(annotation) is Literal:
+        choices = [str(choice) for choice in get_args(annotation)]
+        return ", ".join(choices[:-1]) + " or " * (len(choices) > 1) + choices[-1]
+    if get_origin(annotation) is tuple:
+        return "a list of integers such as [10, 5]"
+    return _kind(next(part for part in get_args(annotation) if part is not type(None)))
+
+
+def _bounds(metadata: Sequence[Any]) -> str:
+    words = []
+    for part in metadata:
+        match part:
+            case annotated_types.Ge(ge=low):
+                words.append(f"of at least {low}")
+            case annotated_types.Gt(gt=low):
+                words.append(f"above {low}")
+            case annotated_types.Le(le=high):
+                words.append(f"at most {high}")
+            case annotated_types.Lt(lt=high):
+                words.append(f"below {high}")
+    return " and ".join(words)
+
+
+def where(problem: str, origin: str) -> str:
+    """Return a problem with the place that it came from, if that has a name."""
+    return f"{origin}: {problem}" if origin else problem
+
+
+def check(tables: Mapping[str, Any], origins: Mapping[str, str], problems: Sequence[str]) -> Config:
+    """Make a configuration of nested tables, or raise one error with everything that is wrong.
+
+    Args:
+        tables: values by section and name.
+        origins: where the value of a dotted path came from, to name it in errors.
+        problems: what was found wrong before, to be reported together.
+    """
+    problems = list(problems)
+    config = None
+    try:
+        config = Config.model_validate(tables)
+    except ValidationError as error:
+        rows = {row.path: row for row in settings()}
+        for path, found in {_path(found["loc"], rows): found for found in error.errors()}.items():
+            origin, value = origins.get(path, origins.get(path.partition(".")[0], "")), found["input"]
+            if found["type"] == "extra_forbidden":
+                problems.append(where(f"unknown setting {path!r}{near(path)}", origin))
+            elif path in rows:
+                hint = (
+                    nearest(value, rows[path].kind.replace(" or ", ", ").split(", ")) if isinstance(value, str) else ""
+                )
+                problems.append(where(f"{path} is {value!r}, but must be {rows[path].allowed}{hint}", origin))
+            else:
+                problems.append(where(f"{path}: {found['msg'].removeprefix('Value error, ')}", origin))
+    if problems or config is None:
+        raise ConfigError("; ".join(problems))
+    return config
+
+
+def _path(location: tuple[int | str, ...], rows: Mapping[str, Setting]) -> str:
+    """The setting that a pydantic location lies in: without list positions and the tags of unions."""
+    parts = [str(part) for part in location if isinstance(part, str)]
+    shortened = f"{parts[0]}.{parts[-1]}" if len(parts) > 2 else ".".join(parts)
+    return shortened if shortened in rows else ".".join(parts)

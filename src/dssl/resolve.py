@@ -1,0 +1,177 @@
+"""How a configuration is put together from layers, later ones winning.
+
+Defaults, preset, recipe, configuration file, flags (or keywords in Python), ``--set``. A recipe is a packaged TOML file
+with published settings and numbers.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from dssl.config import PRESETS, Config, Section, check, locate, parse_toml, sections_of, where
+from dssl.config import settings as all_settings
+from dssl.errors import ConfigError, nearest
+
+
+class RecipeHeader(Section):
+    """The ``[recipe]`` table of a recipe: what it is, where it comes from, and the published numbers."""
+
+    title: str = Field(description="What the recipe is, in one sentence.")
+    source: str = Field(default="", description="Where the settings come from.")
+    paper: dict[str, float] = Field(default_factory=dict, description="Published numbers by name, such as accuracy.")
+
+
+def resolve(
+    *,
+    preset: str | None = None,
+    recipe: str | None = None,
+    file: Path | None = None,
+    flags: Mapping[str, Any] | None = None,
+    settings: Sequence[str] = (),
+) -> Config:
+    """Put a configuration together; later arguments win.
+
+    Args:
+        preset: name of a preset; without it, the one that ``settings``, ``file`` or the recipe name.
+        recipe: name of a packaged recipe, or a TOML file.
+        file: a configuration file.
+        flags: value by dotted path or unique last part; None stands for not given.
+        settings: ``key=value`` texts as given to ``--set``.
+
+    >>> config = resolve(preset="paper", settings=["dim=32", "encoder=gat"], flags={"graph.source": "texas"})
+    >>> config.encoder.dim, config.encoder.name, config.method.estimator, config.graph.source
+    (32, 'gat', 'gumbel', 'texas')
+    """
+    problems: list[str] = []
+    flat: dict[str, tuple[Any, str]] = {}
+    for key, value in (flags or {}).items():
+        if value is not None:
+            _put(flat, key, value, "", problems)
+    for text in settings:
+        key, equals, value = text.partition("=")
+        if equals:
+            _put(flat, key.strip(), value.strip(), "--set", problems)
+        else:
+            problems.append(f"--set: {text!r} is not of the form key=value")
+    if preset is not None:
+        flat.setdefault("preset", (preset, ""))
+    if recipe is not None:
+        flat.setdefault("recipe", (recipe, ""))
+    layers: list[tuple[str, Mapping[str, Any]]] = []
+    if file is not None:
+        layers.append((str(file), {k: v for k, v in read_toml(file).items() if k != "recipe" or isinstance(v, str)}))
+    chosen = flat.get("recipe", (layers[0][1].get("recipe") if layers else None, ""))[0]
+    if chosen:
+        layers.insert(0, (f"recipe {chosen}", read_recipe(str(chosen))[1]))
+    named = [flat["preset"][0]] if "preset" in flat else []
+    named += [layer["preset"] for _, layer in reversed(layers) if "preset" in layer]
+    layers.insert(0, ("preset", _preset(named[0] if named else Config.model_fields["preset"].default, problems)))
+    tables, origins = _merge(layers, problems)
+    for path, (value, origin) in flat.items():
+        _merge_into(tables, _nested(path, value), origin, origins, problems)
+    return check(tables, origins, problems)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file; an unreadable one is one line that names it."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}); give a TOML file with settings") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: is not a text file in UTF-8; give a TOML file with settings") from None
+    return parse_toml(text, str(path))
+
+
+def recipes() -> list[str]:
+    """Return the names of the packaged recipes."""
+    folder = resources.files("dssl") / "recipes"
+    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+
+
+def read_recipe(name: str) -> tuple[RecipeHeader, dict[str, Any]]:
+    """Read a packaged recipe by name, or a recipe file: its header, and its settings as nested tables."""
+    if name.endswith(".toml"):
+        tables = read_toml(Path(name))
+    elif name in recipes():
+        tables = parse_toml((resources.files("dssl") / "recipes" / f"{name}.toml").read_text("utf-8"), f"recipe {name}")
+    else:
+        known = recipes()
+        hint = nearest(name, known) or f"; known are {', '.join(known) or 'none'}, or give a .toml file"
+        raise ConfigError(f"unknown recipe {name!r}{hint}")
+    header = tables.pop("recipe", None)
+    try:
+        return RecipeHeader.model_validate(header), tables
+    except ValidationError as error:
+        first = error.errors()[0]
+        at = ".".join(["recipe", *map(str, first["loc"])])
+        raise ConfigError(f"recipe {name}: {at}: {first['msg']}; [recipe] holds title, source and paper") from None
+
+
+def _put(flat: dict[str, tuple[Any, str]], key: str, value: Any, origin: str, problems: list[str]) -> None:
+    try:
+        path = locate(key)
+    except ConfigError as error:
+        problems.append(where(str(error), origin))
+        return
+    if origin == "--set":
+        value = _literal(value, text=next(row for row in all_settings() if row.path == path).kind == "a text")
+    flat[path] = (value, origin)
+
+
+def _literal(value: str, *, text: bool) -> Any:
+    """A TOML literal, or the text itself when it is none, or when the setting holds a text anyway."""
+    try:
+        parsed = tomllib.loads(f"v = {value}")
+    except tomllib.TOMLDecodeError:
+        return value
+    if parsed.keys() != {"v"} or (text and not isinstance(parsed["v"], str)):
+        return value
+    return parsed["v"]
+
+
+def _preset(name: Any, problems: list[str]) -> Mapping[str, Any]:
+    if not isinstance(name, str) or name not in PRESETS:
+        hint = nearest(str(name), PRESETS) or f"; known are {', '.join(PRESETS)}"
+        problems.append(f"unknown preset {name!r}{hint}")
+        return {}
+    return PRESETS[name]
+
+
+def _nested(path: str, value: Any) -> dict[str, Any]:
+    section, _, leaf = path.rpartition(".")
+    return {section: {leaf: value}} if section else {leaf: value}
+
+
+def _merge(
+    layers: Sequence[tuple[str, Mapping[str, Any]]], problems: list[str]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    tables: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for origin, layer in layers:
+        _merge_into(tables, layer, origin, origins, problems)
+    return tables, origins
+
+
+def _merge_into(
+    tables: dict[str, Any], layer: Mapping[str, Any], origin: str, origins: dict[str, str], problems: list[str]
+) -> None:
+    for name, value in layer.items():
+        holds_section = name in Config.model_fields and sections_of(Config.model_fields[name].annotation)
+        if not holds_section:
+            tables[name] = value
+            origins[name] = origin
+        elif isinstance(value, Mapping):
+            known = tables.setdefault(name, {})
+            if name == "method" and value.get("name", known.get("name")) != known.get("name"):
+                known.clear()  # the settings of another method mean nothing to this one
+            known.update(value)
+            origins.update({f"{name}.{leaf}": origin for leaf in value})
+        else:
+            problems.append(where(f"{name} is {value!r}, but must be a table of settings", origin))
