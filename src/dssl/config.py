@@ -217,7 +217,7 @@ def settings() -> Iterator[Setting]:
 def from_toml(text: str, origin: str) -> Config:
     """Read a configuration as it stands, without applying its preset; ``origin`` names the file in errors."""
     tables = parse_toml(text, origin)
-    return check(tables, {name: origin for name in tables}, [])
+    return check(tables, dict.fromkeys(tables, origin), [])
 
 
 def parse_toml(text: str, origin: str) -> dict[str, Any]:

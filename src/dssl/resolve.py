@@ -28,54 +28,37 @@ class RecipeHeader(Section):
 
 
 def resolve(
-    *,
-    preset: str | None = None,
-    recipe: str | None = None,
-    file: Path | None = None,
-    flags: Mapping[str, Any] | None = None,
-    settings: Sequence[str] = (),
+    flags: Mapping[str, Any] | None = None, *, file: Path | None = None, settings: Sequence[str] = ()
 ) -> Config:
-    """Put a configuration together; later arguments win.
+    """Put a configuration together.
 
     Args:
-        preset: name of a preset; without it, the one that ``settings``, ``file`` or the recipe name.
-        recipe: name of a packaged recipe, or a TOML file.
-        file: a configuration file.
-        flags: value by dotted path or unique last part; None stands for not given.
-        settings: ``key=value`` texts as given to ``--set``.
+        flags: value by dotted path, unique last part, or section with a name; None stands for not given. ``preset``
+            and ``recipe`` name what lies below the file; without them, those that the file names.
+        file: a configuration file; flags win over it.
+        settings: ``key=value`` texts as given to ``--set``; they win over everything.
 
-    >>> config = resolve(preset="paper", settings=["dim=32", "encoder=gat"], flags={"graph.source": "texas"})
+    >>> config = resolve({"source": "texas", "preset": "paper"}, settings=["dim=32", "encoder=gat"])
     >>> config.encoder.dim, config.encoder.name, config.method.estimator, config.graph.source
     (32, 'gat', 'gumbel', 'texas')
     """
     problems: list[str] = []
-    flat: dict[str, tuple[Any, str]] = {}
-    for key, value in (flags or {}).items():
-        if value is not None:
-            _put(flat, key, value, "", problems)
-    for text in settings:
-        key, equals, value = text.partition("=")
-        if equals:
-            _put(flat, key.strip(), value.strip(), "--set", problems)
-        else:
-            problems.append(f"--set: {text!r} is not of the form key=value")
-    if preset is not None:
-        flat.setdefault("preset", (preset, ""))
-    if recipe is not None:
-        flat.setdefault("recipe", (recipe, ""))
+    flat = _flatten(flags or {}, settings, problems)
     layers: list[tuple[str, Mapping[str, Any]]] = []
     if file is not None:
-        layers.append((str(file), {k: v for k, v in read_toml(file).items() if k != "recipe" or isinstance(v, str)}))
-    chosen = flat.get("recipe", (layers[0][1].get("recipe") if layers else None, ""))[0]
-    if chosen:
-        layers.insert(0, (f"recipe {chosen}", read_recipe(str(chosen))[1]))
-    named = [flat["preset"][0]] if "preset" in flat else []
-    named += [layer["preset"] for _, layer in reversed(layers) if "preset" in layer]
-    layers.insert(0, ("preset", _preset(named[0] if named else Config.model_fields["preset"].default, problems)))
-    tables, origins = _merge(layers, problems)
-    for path, (value, origin) in flat.items():
-        _merge_into(tables, _nested(path, value), origin, origins, problems)
-    return check(tables, origins, problems)
+        tables = read_toml(file)
+        if isinstance(tables.get("recipe"), dict):  # a recipe file given as a configuration: its header is no setting
+            del tables["recipe"]
+        layers.insert(0, (str(file), tables))
+    if recipe := _chosen("recipe", flat, layers):
+        layers.insert(0, (f"recipe {recipe}", read_recipe(str(recipe))[1]))
+    layers.insert(0, ("preset", _preset(_chosen("preset", flat, layers), problems)))
+    layers += [(origin, _nested(path, value)) for path, (value, origin) in flat.items()]
+    merged: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for origin, layer in layers:
+        _merge_into(merged, layer, origin, origins, problems)
+    return check(merged, origins, problems)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -114,15 +97,33 @@ def read_recipe(name: str) -> tuple[RecipeHeader, dict[str, Any]]:
         raise ConfigError(f"recipe {name}: {at}: {first['msg']}; [recipe] holds title, source and paper") from None
 
 
-def _put(flat: dict[str, tuple[Any, str]], key: str, value: Any, origin: str, problems: list[str]) -> None:
-    try:
-        path = locate(key)
-    except ConfigError as error:
-        problems.append(where(str(error), origin))
-        return
-    if origin == "--set":
-        value = _literal(value, text=next(row for row in all_settings() if row.path == path).kind == "a text")
-    flat[path] = (value, origin)
+def _flatten(flags: Mapping[str, Any], settings: Sequence[str], problems: list[str]) -> dict[str, tuple[Any, str]]:
+    """Value and origin by dotted path, the method's name first."""
+    flat: dict[str, tuple[Any, str]] = {}
+    given = [(key, value, "") for key, value in flags.items() if value is not None]
+    for text in settings:
+        key, equals, value = text.partition("=")
+        if equals:
+            given.append((key.strip(), value.strip(), "--set"))
+        else:
+            problems.append(f"--set: {text!r} is not of the form key=value")
+    kinds = {row.path: row.kind for row in all_settings()}
+    for key, value, origin in given:
+        try:
+            path = locate(key)
+        except ConfigError as error:
+            problems.append(where(str(error), origin))
+        else:
+            flat[path] = (_literal(value, text=kinds[path] == "a text") if origin else value, origin)
+    return dict(sorted(flat.items(), key=lambda item: item[0] != "method.name"))
+
+
+def _chosen(name: str, flat: Mapping[str, tuple[Any, str]], layers: Sequence[tuple[str, Mapping[str, Any]]]) -> Any:
+    """The value of a top-level setting as the given layers leave it."""
+    if name in flat:
+        return flat[name][0]
+    named = [layer[name] for _, layer in layers if name in layer]
+    return named[-1] if named else Config.model_fields[name].default
 
 
 def _literal(value: str, *, text: bool) -> Any:
@@ -149,16 +150,6 @@ def _nested(path: str, value: Any) -> dict[str, Any]:
     return {section: {leaf: value}} if section else {leaf: value}
 
 
-def _merge(
-    layers: Sequence[tuple[str, Mapping[str, Any]]], problems: list[str]
-) -> tuple[dict[str, Any], dict[str, str]]:
-    tables: dict[str, Any] = {}
-    origins: dict[str, str] = {}
-    for origin, layer in layers:
-        _merge_into(tables, layer, origin, origins, problems)
-    return tables, origins
-
-
 def _merge_into(
     tables: dict[str, Any], layer: Mapping[str, Any], origin: str, origins: dict[str, str], problems: list[str]
 ) -> None:
@@ -169,7 +160,8 @@ def _merge_into(
             origins[name] = origin
         elif isinstance(value, Mapping):
             known = tables.setdefault(name, {})
-            if name == "method" and value.get("name", known.get("name")) != known.get("name"):
+            current = known.get("name", Config().method.name)
+            if name == "method" and value.get("name", current) != current:
                 known.clear()  # the settings of another method mean nothing to this one
             known.update(value)
             origins.update({f"{name}.{leaf}": origin for leaf in value})
