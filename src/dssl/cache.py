@@ -105,7 +105,7 @@ def save_graph(graph: Graph, path: Path, *, key: str = "") -> None:
 
 def load_graph(path: Path, *, key: str = "") -> Graph:
     """Read a graph that `save_graph` wrote; a file with another key or layout is a ``ValueError``."""
-    with np.load(path, allow_pickle=False) as archive:
+    with path.open("rb") as handle, np.load(handle, allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files}
     about = json.loads(arrays["about"].tobytes())
     if (about["format"], about["key"]) != (FORMAT, key):
