@@ -92,6 +92,7 @@ class DSSLSettings(Section):
     center: bool = Field(default=True, description="Subtract the mean before vectors are scaled to length one.")
     projector: bool = Field(default=True, description="Train through a projection that the embedding is taken before.")
     reconstruction_weight: float = Field(default=5.0, ge=0, description="Weight of reconstructing the features.")
+    reconstruction_dim: int = Field(default=256, ge=1, description="Components of the features that are reconstructed.")
     negatives: int = Field(default=0, ge=0, description="Random nodes per node that it is pushed away from.")
 
 
@@ -260,8 +261,17 @@ def near(key: str) -> str:
 
 
 def reference() -> str:
-    """Return the table of all settings as Markdown: the body of docs/configuration.md."""
-    lines = []
+    """Return the page docs/configuration.md: every setting with its values, default and meaning."""
+    lines = [
+        "# Configuration",
+        "",
+        "Every setting, as `dssl settings --markdown` writes it. Set one with `--set encoder.dim=32`, with its last part "
+        "alone where that is unique (`--set dim=32`), in a TOML file (`--config my.toml`), or in Python: "
+        "`dssl.DSSL(dim=32)`.",
+        "",
+        "Later ones win: defaults, `--preset`, `--recipe`, `--config`, flags, `--set`. A run folder holds the outcome as "
+        "`config.toml`, which `--config` takes again.",
+    ]
     heading = None
     for row in settings():
         section, _, leaf = row.path.rpartition(".")
@@ -271,7 +281,13 @@ def reference() -> str:
             lines += ["| setting | value | default | meaning |", "| --- | --- | --- | --- |"]
         default = row.default if row.default == "not set" else f"`{row.default}`"
         lines.append(f"| `{leaf}` | {row.allowed} | {default} | {row.help} |")
-    return "\n".join(lines[1:]) + "\n"
+    lines += ["", "## Presets", ""]
+    for name, tables in PRESETS.items():
+        changes = [
+            f"`{section}.{leaf} = {value!r}`" for section, table in tables.items() for leaf, value in table.items()
+        ]
+        lines.append(f"- `{name}`: {', '.join(changes) or 'the defaults above'}.")
+    return "\n".join(lines) + "\n"
 
 
 def sections_of(annotation: Any) -> list[type[Section]]:
