@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pytest
+# Tests run side by side: one thread each is faster than several that wait for each other.
+os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = "1"
+
+import pytest  # noqa: E402
 
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "datasets"
 

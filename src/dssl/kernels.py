@@ -30,7 +30,7 @@ def _compiled_fast(function: F) -> F:
 
 
 def _compiled_parallel(function: F) -> F:
-    return cast(F, numba.njit(cache=True, nogil=True, parallel=True, fastmath={"contract"})(function))
+    return cast(F, numba.njit(cache=True, nogil=True, parallel=True)(function))
 
 
 @_compiled
@@ -125,13 +125,7 @@ def rows_from_arcs(
     return indptr, indices, None if weights is None else values
 
 
-@_compiled_parallel
-def spmm(indptr: Indptr, indices: Indices, values: Floats, dense: Floats, out: Floats) -> None:
-    """Write the product of a CSR matrix ``(N, M)`` and a dense matrix ``(M, d)`` to ``out`` ``(N, d)``.
-
-    Each row is the work of one thread, so that the result does not depend on their number. Numba's loop takes
-    about half the time of torch's CSR product on a CPU.
-    """
+def _multiply_rows(indptr: Indptr, indices: Indices, values: Floats, dense: Floats, out: Floats) -> None:
     for i in numba.prange(indptr.shape[0] - 1):
         row = out[i]
         row[:] = 0
@@ -140,6 +134,20 @@ def spmm(indptr: Indptr, indices: Indices, values: Floats, dense: Floats, out: F
             other = dense[indices[e]]
             for c in range(row.shape[0]):
                 row[c] += value * other[c]
+
+
+_multiply_alone = _compiled(_multiply_rows)
+_multiply_together = _compiled_parallel(_multiply_rows)
+
+
+def spmm(indptr: Indptr, indices: Indices, values: Floats, dense: Floats, out: Floats) -> None:
+    """Write the product of a CSR matrix ``(N, M)`` and a dense matrix ``(M, d)`` to ``out`` ``(N, d)``.
+
+    Each row is the work of one thread, so that the result does not depend on their number; small products are not
+    worth waking a second one. Numba's loop takes about half the time of torch's CSR product on a CPU.
+    """
+    work = indices.shape[0] * dense.shape[1]
+    (_multiply_together if work > 1_000_000 else _multiply_alone)(indptr, indices, values, dense, out)
 
 
 @_compiled_fast
@@ -175,11 +183,12 @@ def head_forward(
     out_bias: Floats,
     by_centre: Floats,
     by_neighbour: Floats,
+    usage: NDArray[np.float64],
 ) -> tuple[float, float]:
-    """One pass over the links with the inference head; see `dssl.posterior.LinkStatistics`.
+    """One pass over the links with the inference head; see `dssl.posterior.Statistics`.
 
-    Fills ``by_centre`` (C, K) and ``by_neighbour`` (M, K) and returns the weighted and the plain sum of the
-    entropies of the links' posteriors. No array has a row per link.
+    Fills ``by_centre`` (C, K), ``by_neighbour`` (M, K) and ``usage`` (K,), and returns the weighted and the plain
+    sum of the entropies of the links' posteriors. No array has a row per link.
     """
     hidden = np.empty(first.shape[1], np.float32)
     q = np.empty(out_bias.shape[0], np.float32)
@@ -192,6 +201,7 @@ def head_forward(
             for k in range(q.shape[0]):
                 by_centre[i, k] += w * q[k]
                 by_neighbour[j, k] += w * q[k]
+                usage[k] += q[k]
                 entropy -= q[k] * np.log(max(q[k], np.float32(1e-30)))
             weighted += w * entropy
             plain += entropy
@@ -251,6 +261,7 @@ def additive_forward(
     second: Floats,
     by_centre: Floats,
     by_neighbour: Floats,
+    usage: NDArray[np.float64],
 ) -> tuple[float, float]:
     """As `head_forward`, for posteriors softmax(s_i + t_j): the closed form needs no hidden layer."""
     q = np.empty(first.shape[1], np.float32)
@@ -271,6 +282,7 @@ def additive_forward(
                 q[k] /= norm
                 by_centre[i, k] += w * q[k]
                 by_neighbour[j, k] += w * q[k]
+                usage[k] += q[k]
                 entropy -= q[k] * np.log(max(q[k], np.float32(1e-30)))
             weighted += w * entropy
             plain += entropy

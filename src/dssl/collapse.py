@@ -1,0 +1,95 @@
+"""Cheap statistics that tell, during training, whether the representation or the factors collapsed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+def effective_rank(h: Tensor) -> float:
+    """RankMe (Garrido et al. 2023): exp of the entropy of the singular values of h, from 1 (all alike) to ``dim``.
+
+    Args:
+        h: vectors, shape ``(n, dim)``.
+
+    >>> round(effective_rank(torch.eye(4)), 6), round(effective_rank(torch.ones(9, 4)), 3)
+    (4.0, 1.0)
+    """
+    gram = h.double().T @ h.double()
+    values = torch.linalg.eigvalsh(gram).clamp_min(0).sqrt()
+    shares = values / values.sum().clamp_min(1e-30)
+    return float(torch.exp(-(shares * shares.clamp_min(1e-30).log()).sum()))
+
+
+def factor_statistics(usage: Tensor, mean_entropy: float) -> dict[str, float]:
+    """What the factors do, from the sums of the links' posteriors.
+
+    Args:
+        usage: sum of the posteriors over links, shape ``(K,)``.
+        mean_entropy: mean over links of the entropy of the posterior.
+
+    Returns:
+        ``posterior_entropy``, as a share of ln K; ``factor_usage_max``, the share of the most used factor; and
+        ``factor_information``, the share of ln K that a link's posterior tells beyond the mean posterior: 0 if
+        every link has the same posterior.
+    """
+    most = max(float(np.log(len(usage))), 1e-12)
+    shares = usage / usage.sum().clamp_min(1e-12)
+    spread = float(-(shares * shares.clamp_min(1e-30).log()).sum())
+    return {
+        "posterior_entropy": mean_entropy / most,
+        "factor_usage_max": float(shares.max()),
+        "factor_information": max(spread - mean_entropy, 0.0) / most,
+    }
+
+
+def warnings(record: Mapping[str, float], *, dim: int, num_factors: int) -> list[str]:
+    """Plain sentences on the record of an epoch whose representation or factors collapsed.
+
+    >>> good = {"effective_rank": 30, "factor_usage_max": 0.2, "factor_information": 0.5}
+    >>> warnings(good, dim=64, num_factors=8)
+    []
+    """
+    said: list[str] = []
+    if not record:
+        return said
+    if record["effective_rank"] < max(0.05 * dim, min(1.5, dim)):
+        said.append(
+            f"the representation collapsed (effective rank {record['effective_rank']:.1f} of {dim}): raise "
+            "reconstruction_weight, set center = true, or lower learning_rate"
+        )
+    if num_factors > 1 and record["factor_usage_max"] > 0.9:
+        share = f"{record['factor_usage_max']:.0%}"
+        said.append(f"one factor takes {share} of the links: raise balance_weight or entropy_weight")
+    elif num_factors > 1 and record["factor_information"] < 0.02:
+        said.append(
+            "every link has nearly the same posterior, so the factors tell nothing: set center = true, or lower "
+            "entropy_weight"
+        )
+    return said
+
+
+@dataclass(slots=True)
+class Meter:
+    """Means over the batches of an epoch, weighted by their centres."""
+
+    weight: int = 0
+    sums: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+    def add(self, weight: int, values: Mapping[str, float]) -> None:
+        """Count the values of a batch of ``weight`` centres."""
+        self.weight += weight
+        for name, value in values.items():
+            self.sums[name] += weight * value
+
+    def read(self) -> dict[str, float]:
+        """Return the means and start anew."""
+        means = {name: value / max(self.weight, 1) for name, value in self.sums.items()}
+        self.weight = 0
+        self.sums.clear()
+        return means

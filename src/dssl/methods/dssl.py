@@ -1,0 +1,421 @@
+r"""Decoupled self-supervised learning (DSSL).
+
+Xiao, Chen, Guo, Zhuang, Wang: *Decoupled Self-supervised Learning for Non-Homophilous Graphs*, NeurIPS 2022.
+
+Every link :math:`(i, j)` has one of K reasons. A neighbour is the centre plus the shift of the reason, and the
+centre lies near the prototype of the reason:
+
+.. math::
+    p(k \mid v_i) &= \mathrm{softmax}_k(v_i^\top \mu_k / \sigma_1^2) \tag{3} \\
+    p(z_j \mid v_i, k) &= \mathcal{N}(z_j;\; v_i + \beta g(k),\; \sigma_2^2 I) \\
+    \mathcal{L}_i &= \frac{1}{|N(i)|} \sum_{j \in N(i)} \Big(
+        \underbrace{\mathbb{E}_q \|v_i + \beta g(k) - z_j\|^2}_{\text{local}}
+        - \sigma_2^2 \underbrace{\mathbb{E}_q \log p(k \mid v_i)}_{\text{global}}
+        - \lambda \underbrace{\mathcal{H}(q)}_{\text{entropy}} \Big) \tag{5} \\
+    q(k \mid v_i, z_j) &= \mathrm{softmax}_k(h([v_i; z_j])) \tag{6} \\
+    \mu_k &\propto \sum_i \pi_i(k)\, v_i, \qquad
+        \pi_i(k) = \frac{1}{|N(i)|} \sum_{j \in N(i)} q(k \mid v_i, z_j) \tag{8}
+
+========================  =========================  ============================================================
+symbol                    name                       meaning
+========================  =========================  ============================================================
+:math:`v_i, z_j`          ``v``, ``z``               unit vectors of centre (online) and neighbour (target encoder)
+:math:`\mu_k`             ``prototypes``             unit vector of factor k
+:math:`g(k)`              ``shifts``                 shift of factor k: an MLP on the one-hot k
+:math:`h`                 ``head``                   inference network
+:math:`\beta`             ``shift_scale``            strength of the shift
+:math:`\sigma_1^2`        ``prototype_variance``     variance around prototypes
+:math:`\sigma_2^2`        ``link_variance``          variance around predictions, with the factor 2 absorbed (A.2)
+:math:`\lambda`           ``entropy_weight``         1 in Eq. 5; :math:`\sigma_2^2` follows from A.2
+:math:`\gamma`            ``temperature``            of the Gumbel-softmax (Eq. 7)
+:math:`\tau`              ``momentum``               of the target encoder
+========================  =========================  ============================================================
+
+Where we differ from the paper, and why: see ``docs/methods/dssl.md``. In short: the expectation over k is exact by
+default (K is small); vectors are centred before they are scaled to length one, or every link gets the same
+posterior; the entropy of the mean posterior is rewarded, or one factor takes all links; the loss sees the
+embedding through a projector and a decoder of the features keeps it from forgetting the node itself. Each of
+these is an option, and ``preset="paper"`` turns all of them off.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from typing import Literal, cast
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from dssl import collapse, posterior
+from dssl.encoders import Dense, Encoder
+from dssl.graph import Graph
+from dssl.loader import Batch, full_batch, mini_batches
+from dssl.svd import truncated_svd
+
+Estimator = Literal["exact", "gumbel", "gumbel-soft"]
+Inference = Literal["amortised", "exact", "uniform"]
+
+
+class DSSLModel(nn.Module):
+    """The networks and the loss of DSSL.
+
+    Args:
+        encoder: the online encoder; the target encoder is its moving average.
+        num_factors: K.
+        shift_scale: β; 0 removes the semantic shift (ablation A4).
+        prototype_variance: σ₁².
+        link_variance: σ₂².
+        momentum: τ.
+        estimator: ``exact`` sums over k; ``gumbel`` draws one k per link, straight through; ``gumbel-soft`` relaxes it.
+        temperature: γ of the Gumbel estimators.
+        inference: ``amortised`` is the network h; ``exact`` the closed form; ``uniform`` 1/K (ablation A5).
+        head: ``concat`` or ``product`` of v and z as the input of h.
+        local_weight: 0 is ablation A1.
+        global_weight: 0 is ablation A2.
+        entropy_weight: λ; 0 is ablation A3.
+        balance_weight: weight of the entropy of the mean posterior.
+        prototype_update: whether Eq. 8 is applied after each epoch.
+        center: whether vectors are centred before they are scaled to length one.
+        projector: whether the loss sees the embedding through a network.
+        reconstruction_weight: weight of the cosine loss of a linear decoder of the features.
+        reconstruction_dim: columns of the features' SVD that are decoded.
+        negatives: random nodes per centre that it is pushed away from.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        *,
+        num_factors: int,
+        shift_scale: float,
+        prototype_variance: float,
+        link_variance: float,
+        momentum: float,
+        estimator: Estimator,
+        temperature: float,
+        inference: Inference,
+        head: Literal["concat", "product"],
+        local_weight: float,
+        global_weight: float,
+        entropy_weight: float,
+        balance_weight: float,
+        prototype_update: bool,
+        center: bool,
+        projector: bool,
+        reconstruction_weight: float,
+        reconstruction_dim: int,
+        negatives: int,
+    ) -> None:
+        super().__init__()
+        dim = encoder.dim
+        self.num_factors, self.beta = num_factors, shift_scale
+        self.sigma1, self.sigma2 = prototype_variance, link_variance
+        self.momentum, self.estimator, self.temperature = momentum, estimator, temperature
+        self.inference = inference
+        self.local_weight, self.global_weight = local_weight, global_weight
+        self.entropy_weight, self.balance_weight = entropy_weight, balance_weight
+        self.prototype_update, self.reconstruction_weight = prototype_update, reconstruction_weight
+        self.negatives = negatives
+
+        self.online = _Branch(encoder, projector=projector, center=center)
+        self.shifts = nn.Sequential(Dense(num_factors, dim), nn.ReLU(), Dense(dim, dim))
+        self.head = Head(dim, num_factors, product=head == "product")
+        self.prototypes = nn.Parameter(torch.randn(num_factors, dim))
+        self.decoder = Dense(dim, reconstruction_dim) if reconstruction_weight else None
+        # Made last, as a copy: it draws nothing, and every ablation starts from the same weights.
+        self.target = copy.deepcopy(self.online).requires_grad_(False)
+        self.register_buffer("prototype_sums", torch.zeros(num_factors, dim), persistent=False)
+        self._targets: NDArray[np.float32] | None = None
+        self._meter = collapse.Meter()
+        self._whole: tuple[Graph, Batch] | None = None
+        self._last: dict[str, float] = {}
+
+    # --- the four verbs of a method --------------------------------------------------------------------------
+
+    def prepare(self, graph: Graph, *, seed: int) -> None:
+        """Make the targets of the reconstruction: the leading components of the features."""
+        if self.decoder is not None and graph.x is not None:
+            width = self.decoder.weight.shape[1]
+            values = truncated_svd(graph.x, width, seed=seed)
+            self._targets = np.pad(values, ((0, 0), (0, width - values.shape[1])))
+
+    def batches(
+        self, graph: Graph, *, batch_size: int, fanout: Sequence[int], seed: int, epoch: int, device: torch.device
+    ) -> Iterator[Batch]:
+        """Give the batches of an epoch; a ``batch_size`` of 0 is the whole graph at once."""
+        if not batch_size:
+            if self._whole is None or self._whole[0] is not graph:
+                self._whole = graph, full_batch(graph, device)
+            yield self._whole[1]
+            return
+        yield from mini_batches(
+            graph,
+            batch_size=batch_size,
+            fanout=fanout,
+            layers=self.online.encoder.hops,
+            seed=seed,
+            epoch=epoch,
+            device=device,
+        )
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Return the loss of the batch (Eq. 5, a mean over centres with neighbours) and note its terms."""
+        embedding, projected = self.online(batch)
+        v = projected[: batch.num_centres]
+        with torch.no_grad():
+            z = self.target(batch)[1]
+        mu = F.normalize(self.prototypes, dim=1)
+        log_p = torch.log_softmax(v @ mu.T / self.sigma1, dim=1)  # Eq. 3
+        active = max(int((np.diff(batch.links.indptr) > 0).sum()), 1)
+
+        found, terms = self._expectations(batch, v, z, log_p)
+        local, global_, entropy = (term / active for term in terms)
+        usage = found.by_centre.sum(dim=0) / active
+        balance = -(usage * usage.clamp_min(1e-30).log()).sum()
+        loss = (
+            self.local_weight * local
+            + self.global_weight * self.sigma2 * global_
+            - self.entropy_weight * entropy
+            - self.balance_weight * balance
+        )
+        extra: dict[str, Tensor] = {}
+        if self.decoder is not None and self._targets is not None:
+            extra["reconstruction"] = self._reconstruction(embedding, batch)
+            loss = loss + self.reconstruction_weight * extra["reconstruction"]
+        if self.negatives:
+            extra["negative"] = repulsion(v, z, self.sigma2, self.negatives)
+            loss = loss + extra["negative"]
+        if self.training:
+            self._note(batch, embedding, found, v, loss, local, global_, entropy, extra)
+        return loss
+
+    def after_step(self) -> None:
+        """ξ ← τ ξ + (1 − τ) θ, for parameters and running means alike."""
+        with torch.no_grad():
+            for kept, new in zip(self.target.state_dict().values(), self.online.state_dict().values(), strict=True):
+                if kept.dtype.is_floating_point:
+                    kept.lerp_(new, 1 - self.momentum)
+                else:
+                    kept.copy_(new)
+
+    def after_epoch(self) -> dict[str, float]:
+        """Set the prototypes by Eq. 8 and return the epoch's record.
+
+        The sums of Eq. 8 are gathered over the batches of the epoch: each node counts once, with the parameters
+        of its batch. With one batch that is the update as printed.
+        """
+        sums = cast(Tensor, self.prototype_sums)
+        if self.prototype_update:
+            lengths = sums.norm(dim=1, keepdim=True)
+            with torch.no_grad():
+                self.prototypes.copy_(torch.where(lengths > 1e-12, sums / lengths.clamp_min(1e-12), self.prototypes))
+        sums.zero_()
+        self._last = self._meter.read()
+        return self._last
+
+    def embed(self, graph: Graph) -> NDArray[np.float32]:
+        """Return the embedding of each node, before the projector, shape ``(N, dim)``."""
+        device = self.prototypes.device
+        self.eval()
+        with torch.no_grad():
+            embedding, _ = self.online(full_batch(graph, device))
+        return cast("NDArray[np.float32]", embedding.cpu().numpy())
+
+    def factors(self, graph: Graph) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return q(k | v_i, z_j) of each arc in the graph's order, ``(A, K)``, and q(k | v_i), ``(N, K)``."""
+        device = self.prototypes.device
+        self.eval()
+        batch = full_batch(graph, device)
+        with torch.no_grad():
+            v, z = self.online(batch)[1], self.target(batch)[1]
+            log_p = torch.log_softmax(v @ F.normalize(self.prototypes, dim=1).T / self.sigma1, dim=1)
+            start, end, weights = posterior.rows(batch.links, device)
+            q = torch.softmax(self._logits(v, z, log_p, start, end), dim=1)
+            by_node = q.new_zeros(graph.num_nodes, self.num_factors).index_add(0, start, weights[:, None] * q)
+        return q.cpu().numpy(), by_node.cpu().numpy()
+
+    def warnings(self) -> list[str]:
+        """Say whether the representation or the factors collapsed, and what to change."""
+        return collapse.warnings(self._last, dim=self.online.encoder.dim, num_factors=self.num_factors)
+
+    # --- the terms of Eq. 5 ----------------------------------------------------------------------------------
+
+    def _expectations(
+        self, batch: Batch, v: Tensor, z: Tensor, log_p: Tensor
+    ) -> tuple[posterior.Statistics, tuple[Tensor, Tensor, Tensor]]:
+        """Sums over the links of local, global (negative log p) and entropy, by the chosen estimator."""
+        if self.estimator != "exact" and self.inference == "amortised":
+            return self._sampled(batch, v, z, log_p)
+        found = self._posterior(batch, v, z, log_p)
+        shifts = self.shift_vectors()
+        local = local_loss(batch, found, v, z, shifts)
+        return found, (local, -(found.by_centre * log_p).sum(), found.entropy)
+
+    def _posterior(self, batch: Batch, v: Tensor, z: Tensor, log_p: Tensor) -> posterior.Statistics:
+        if self.inference == "uniform":
+            return posterior.uniform(batch.links, self.num_factors, v.device)
+        if self.inference == "exact":
+            return posterior.from_sums(batch.links, *self._closed_form(v, z, log_p))
+        if self.head.product:
+            start, end, _ = posterior.rows(batch.links, v.device)
+            return posterior.from_rows(batch.links, self.head(v, z, start, end))
+        return posterior.from_head(batch.links, *self.head.split(v, z), self.head.out.weight.T, self.head.out_bias)
+
+    def _closed_form(self, v: Tensor, z: Tensor, log_p: Tensor) -> tuple[Tensor, Tensor]:
+        """The parts s_i and t_j of log q*(k) = log p(k | v_i) − ‖v_i + β g_k − z_j‖² / σ₂² + const.
+
+        It minimises Eq. 5 over q for an entropy weight of σ₂², the one that follows from the derivation.
+        """
+        shifts = self.shift_vectors()
+        centre = log_p - (2 * v @ shifts.T + shifts.square().sum(dim=1)) / self.sigma2
+        return centre, 2 * z @ shifts.T / self.sigma2
+
+    def _logits(self, v: Tensor, z: Tensor, log_p: Tensor, start: Tensor, end: Tensor) -> Tensor:
+        if self.inference == "uniform":
+            return v.new_zeros(start.shape[0], self.num_factors)
+        if self.inference == "exact":
+            centre, neighbour = self._closed_form(v, z, log_p)
+            return centre[start] + neighbour[end]
+        return cast(Tensor, self.head(v, z, start, end))
+
+    def _sampled(
+        self, batch: Batch, v: Tensor, z: Tensor, log_p: Tensor
+    ) -> tuple[posterior.Statistics, tuple[Tensor, Tensor, Tensor]]:
+        """Eq. 7: one (relaxed) draw c per link; g takes c, so that every link needs a row of its own."""
+        start, end, weights = posterior.rows(batch.links, v.device)
+        logits = self.head(v, z, start, end)
+        found = posterior.from_rows(batch.links, logits)
+        c = F.gumbel_softmax(logits, tau=self.temperature, hard=self.estimator == "gumbel")
+        error = v[start] + self.beta * self.shifts(c) - z[end]
+        local = (weights * error.square().sum(dim=1)).sum()
+        global_ = -(weights * (c * log_p[start]).sum(dim=1)).sum()
+        return found, (local, global_, found.entropy)
+
+    def shift_vectors(self) -> Tensor:
+        """β g(k) for every k, shape ``(K, dim)``."""
+        return self.beta * cast(Tensor, self.shifts(torch.eye(self.num_factors, device=self.prototypes.device)))
+
+    def _reconstruction(self, embedding: Tensor, batch: Batch) -> Tensor:
+        assert self.decoder is not None and self._targets is not None
+        count = batch.num_centres
+        wanted = torch.from_numpy(self._targets[batch.nodes[:count]]).to(batch.device)
+        present = wanted.square().sum(dim=1) > 0
+        if not bool(present.any()):
+            return embedding.new_zeros(())
+        return 1 - F.cosine_similarity(self.decoder(embedding[:count])[present], wanted[present], dim=1).mean()
+
+    def _note(
+        self,
+        batch: Batch,
+        embedding: Tensor,
+        found: posterior.Statistics,
+        v: Tensor,
+        loss: Tensor,
+        local: Tensor,
+        global_: Tensor,
+        entropy: Tensor,
+        extra: dict[str, Tensor],
+    ) -> None:
+        """Gather what Eq. 8 and the record of the epoch need."""
+        with torch.no_grad():
+            cast(Tensor, self.prototype_sums).add_(found.by_centre.T @ v)
+            rank = collapse.effective_rank(embedding)
+            self._meter.add(
+                batch.num_centres,
+                {
+                    "loss": float(loss),
+                    "local": float(local),
+                    "global": float(global_),
+                    "entropy": float(entropy),
+                    **{name: float(value) for name, value in extra.items()},
+                    "effective_rank": rank,
+                    **collapse.factor_statistics(found.usage, found.mean_entropy),
+                },
+            )
+
+
+class _Branch(nn.Module):
+    """Encoder, projector, centring, unit length: v for the online, z for the target parameters."""
+
+    def __init__(self, encoder: Encoder, *, projector: bool, center: bool) -> None:
+        super().__init__()
+        dim = encoder.dim
+        self.encoder = encoder
+        self.projector = nn.Sequential(Dense(dim, dim), nn.PReLU(), Dense(dim, dim)) if projector else nn.Identity()
+        self.center = Center(dim) if center else nn.Identity()
+
+    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return the embedding and the unit vectors of the loss, each ``(n, dim)``."""
+        embedding = self.encoder(batch)
+        return embedding, F.normalize(self.center(self.projector(embedding)), dim=1)
+
+
+class Center(nn.Module):
+    """Subtract the mean of the batch; outside training, the running mean."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(dim))
+
+    def forward(self, h: Tensor) -> Tensor:
+        """Centre h of shape ``(n, dim)``."""
+        mean = cast(Tensor, self.mean)
+        if not self.training:
+            return h - mean
+        now = h.mean(dim=0)
+        with torch.no_grad():
+            mean.lerp_(now, 0.1)
+        return h - now
+
+
+class Head(nn.Module):
+    """h: one hidden layer on the concatenation or the product of v and z, scaled to entries of about one."""
+
+    def __init__(self, dim: int, num_factors: int, *, product: bool) -> None:
+        super().__init__()
+        self.product = product
+        self.scale = float(dim) if product else float(np.sqrt(dim))
+        self.first = Dense(dim, dim)
+        self.second = None if product else Dense(dim, dim, bias=False)
+        self.out = Dense(dim, num_factors, bias=False)
+        self.out_bias = nn.Parameter(torch.zeros(num_factors))
+
+    def split(self, v: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+        """W [v; z] + b = a + b': the first layer of the concatenation falls into a part for each end."""
+        assert self.second is not None
+        return self.first(self.scale * v), self.second(self.scale * z)
+
+    def forward(self, v: Tensor, z: Tensor, start: Tensor, end: Tensor) -> Tensor:
+        """Return the logits of each link, shape ``(A, K)``."""
+        if self.product:
+            hidden = self.first(self.scale * v[start] * z[end])
+        else:
+            first, second = self.split(v, z)
+            hidden = first[start] + second[end]
+        return cast(Tensor, self.out(torch.relu(hidden))) + self.out_bias
+
+
+def local_loss(batch: Batch, found: posterior.Statistics, v: Tensor, z: Tensor, shifts: Tensor) -> Tensor:
+    r"""Return :math:`\sum_{ij} w_{ij} \mathbb{E}_q \|v_i + s_k - z_j\|^2` for shifts s of shape ``(K, dim)``.
+
+    Expanded, so that nothing has a row per link: the products of v and z are one sparse product, those with the
+    shifts need only the sums P and R of the posteriors.
+    """
+    weights = batch.links
+    centre = torch.from_numpy(np.asarray(weights.sum(axis=1), np.float32)).to(v.device)
+    neighbour = torch.from_numpy(np.asarray(weights.sum(axis=0), np.float32)).to(v.device)
+    squares = (centre * v.square().sum(dim=1)).sum() + (neighbour * z.square().sum(dim=1)).sum()
+    aligned = (v * (batch.neighbours @ z)).sum()
+    shifted = (found.by_centre * (2 * v @ shifts.T + shifts.square().sum(dim=1))).sum()
+    return squares - 2 * aligned + shifted - 2 * (found.by_neighbour * (z @ shifts.T)).sum()
+
+
+def repulsion(v: Tensor, z: Tensor, variance: float, count: int) -> Tensor:
+    """Negative sampling: σ₂² log mean exp(−‖v_i − z_j‖²/σ₂²) over ``count`` random nodes j per centre i."""
+    others = torch.randint(z.shape[0], (v.shape[0], count), device=v.device)
+    distances = (v[:, None, :] - z[others]).square().sum(dim=2)
+    return variance * (torch.logsumexp(-distances.flatten() / variance, dim=0) - float(np.log(distances.numel())))

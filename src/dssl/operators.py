@@ -1,0 +1,113 @@
+"""Sparse matrices that torch can differentiate through: the graph's averages, and sparse features.
+
+One product serves both: ``S @ H`` for a constant sparse S and a dense H. Its gradient is ``Sᵀ @ G``, so the
+transpose is kept beside it (shared when S is symmetric).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor
+
+from dssl import kernels
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operator:
+    """A constant sparse matrix of shape ``shape`` in CSR with its transpose, on one device.
+
+    On the CPU the parts are NumPy arrays for the compiled product; elsewhere torch CSR tensors.
+
+    Args:
+        matrix: the matrix.
+        transpose: its transpose.
+        shape: ``(N, M)``.
+    """
+
+    matrix: Any
+    transpose: Any
+    shape: tuple[int, int]
+
+    @classmethod
+    def build(cls, matrix: sparse.csr_array, *, symmetric: bool, device: torch.device) -> Operator:
+        """Take a SciPy CSR matrix to ``device``; with ``symmetric`` it is its own transpose."""
+        make = _arrays if device.type == "cpu" else _tensor
+        forward = make(matrix, device)
+        backward = forward if symmetric else make(sparse.csr_array(matrix.T), device)
+        return cls(forward, backward, (int(matrix.shape[0]), int(matrix.shape[1])))
+
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        return cast(Tensor, _Product.apply(dense, self))  # type: ignore[no-untyped-call]
+
+
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, dense: Tensor, operator: Operator) -> Tensor:
+        ctx.operator = operator
+        return _multiply(operator.matrix, dense, operator.shape[0])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        return _multiply(ctx.operator.transpose, grads[0], ctx.operator.shape[1]), None
+
+
+def _multiply(matrix: Any, dense: Tensor, rows: int) -> Tensor:
+    if isinstance(matrix, Tensor):
+        return matrix @ dense
+    out = torch.empty(rows, dense.shape[1], dtype=torch.float32)
+    indptr, indices, values = matrix
+    kernels.spmm(indptr, indices, values, dense.detach().contiguous().numpy(), out.numpy())
+    return out
+
+
+def _arrays(matrix: sparse.csr_array, _: torch.device) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    return (
+        matrix.indptr.astype(np.int64, copy=False),
+        matrix.indices.astype(np.int32, copy=False),
+        matrix.data.astype(np.float32, copy=False),
+    )
+
+
+def _tensor(matrix: sparse.csr_array, device: torch.device) -> Tensor:
+    return torch.sparse_csr_tensor(
+        torch.from_numpy(matrix.indptr.astype(np.int64)),
+        torch.from_numpy(matrix.indices.astype(np.int64)),
+        torch.from_numpy(matrix.data.astype(np.float32)),
+        size=matrix.shape,
+        device=device,
+    )
+
+
+def gcn_matrix(adjacency: sparse.csr_array, degrees: NDArray[np.float32] | None = None) -> sparse.csr_array:
+    """S = D̂^−½ (A + I) D̂^−½ with D̂ the degrees of A + I (Kipf & Welling 2017).
+
+    Args:
+        adjacency: A, shape ``(n, n)``.
+        degrees: row sums of A, shape ``(n,)``, where those of the whole graph are to be taken, not of a sample.
+    """
+    looped = sparse.csr_array(adjacency + sparse.eye_array(adjacency.shape[0], dtype=np.float32, format="csr"))
+    total = np.asarray(looped.sum(axis=1) if degrees is None else degrees + 1, np.float32)
+    scale = np.reciprocal(np.sqrt(np.maximum(total, np.float32(1e-12))))
+    return scaled(looped, scale, scale)
+
+
+def mean_matrix(adjacency: sparse.csr_array) -> sparse.csr_array:
+    """P = D^−1 A: the (weighted) mean over neighbours; a node without neighbours gets zeros."""
+    total = adjacency.sum(axis=1)
+    return scaled(adjacency, np.divide(1, total, out=np.zeros_like(total), where=total > 0), None)
+
+
+def scaled(
+    matrix: sparse.csr_array, rows: NDArray[np.float32], columns: NDArray[np.float32] | None
+) -> sparse.csr_array:
+    """Multiply the rows, and the columns if given, of a CSR matrix by vectors."""
+    data = matrix.data * np.repeat(rows, np.diff(matrix.indptr))
+    if columns is not None:
+        data = data * columns[matrix.indices]
+    return sparse.csr_array((data.astype(np.float32), matrix.indices, matrix.indptr), shape=matrix.shape)

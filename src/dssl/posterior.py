@@ -1,0 +1,153 @@
+"""Posteriors over the factors of each link, and the few sums of them that a loss needs.
+
+Everything in DSSL's loss but the entropy is linear in the posterior q of a link with coefficients that belong to
+one of its two ends. So the loss needs, instead of a row per link,
+
+    P[i, k] = Σ_j w_ij q(k | i, j)      by centre,    shape (C, K)   (π_i(k) of Eq. 8)
+    R[j, k] = Σ_i w_ij q(k | i, j)      by neighbour, shape (n, K)
+    H       = Σ_ij w_ij H(q(· | i, j))  the entropy,  a number
+
+with w_ij = 1/|N(i)|. On a CPU one compiled pass over the links makes them, and a second one their gradients; no
+array has a row per link. Elsewhere, and for heads that need it, the posteriors are tensors with a row per link.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from dssl import kernels
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Sums of the links' posteriors.
+
+    Args:
+        by_centre: P, shape ``(C, K)``.
+        by_neighbour: R, shape ``(n, K)``.
+        entropy: H, weighted as the loss has it.
+        mean_entropy: mean over links of the entropy, without weights, for the reader of a report.
+        usage: mean over links of the posterior, without weights, shape ``(K,)``.
+    """
+
+    by_centre: Tensor
+    by_neighbour: Tensor
+    entropy: Tensor
+    mean_entropy: float
+    usage: Tensor
+
+
+def from_head(
+    links: sparse.csr_array, first: Tensor, second: Tensor, out_weight: Tensor, out_bias: Tensor
+) -> Statistics:
+    """Statistics of q = softmax(W₂ relu(a_i + b_j) + b₂), differentiable in all four tensors.
+
+    Args:
+        links: weights w of the links, shape ``(C, n)``.
+        first: a, what the head makes of each centre, shape ``(C, H)``.
+        second: b, what it makes of each neighbour, shape ``(n, H)``.
+        out_weight: W₂, shape ``(K, H)``.
+        out_bias: b₂, shape ``(K,)``.
+    """
+    if first.device.type != "cpu":
+        start, end, _ = rows(links, first.device)
+        return from_rows(links, torch.relu(first[start] + second[end]) @ out_weight.T + out_bias)
+    by_centre, by_neighbour, entropy, plain, usage = _Head.apply(  # type: ignore[no-untyped-call]
+        links, first, second, out_weight, out_bias
+    )
+    return Statistics(by_centre, by_neighbour, entropy, float(plain), usage)
+
+
+class _Head(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, links: sparse.csr_array, *tensors: Tensor) -> tuple[Tensor, ...]:
+        arrays = [tensor.detach().contiguous().numpy() for tensor in tensors]
+        ctx.links, ctx.arrays = _parts(links), arrays
+        factors = arrays[3].shape[0]
+        by_centre = np.zeros((arrays[0].shape[0], factors), np.float32)
+        by_neighbour = np.zeros((arrays[1].shape[0], factors), np.float32)
+        run: Any = kernels.head_forward
+        usage = np.zeros(factors, np.float64)
+        weighted, plain = run(*ctx.links, *arrays, by_centre, by_neighbour, usage)
+        count = max(links.nnz, 1)
+        told = torch.tensor(plain / count), torch.from_numpy(usage / count)
+        ctx.mark_non_differentiable(*told)
+        entropy = torch.tensor(weighted, dtype=torch.float32)
+        return torch.from_numpy(by_centre), torch.from_numpy(by_neighbour), entropy, *told
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor, Tensor, Tensor, Tensor]:
+        found = [np.zeros_like(array) for array in ctx.arrays]
+        run: Any = kernels.head_backward
+        run(
+            *ctx.links,
+            *ctx.arrays,
+            grads[0].contiguous().numpy(),
+            grads[1].contiguous().numpy(),
+            float(grads[2]),
+            *found,
+        )
+        first, second, weight, bias = (torch.from_numpy(array) for array in found)
+        return None, first, second, weight, bias
+
+
+def from_sums(links: sparse.csr_array, first: Tensor, second: Tensor) -> Statistics:
+    """Statistics of q = softmax(s_i + t_j) for s of shape ``(C, K)`` and t of shape ``(n, K)``, without gradient."""
+    first, second = first.detach(), second.detach()
+    if first.device.type != "cpu":
+        start, end, _ = rows(links, first.device)
+        return from_rows(links, first[start] + second[end])
+    by_centre, by_neighbour = np.zeros(first.shape, np.float32), np.zeros(second.shape, np.float32)
+    usage = np.zeros(first.shape[1], np.float64)
+    weighted, plain = kernels.additive_forward(
+        *_parts(links), first.contiguous().numpy(), second.contiguous().numpy(), by_centre, by_neighbour, usage
+    )
+    count = max(links.nnz, 1)
+    sums = torch.from_numpy(by_centre), torch.from_numpy(by_neighbour), torch.tensor(weighted, dtype=torch.float32)
+    return Statistics(*sums, plain / count, torch.from_numpy(usage / count))
+
+
+def from_rows(links: sparse.csr_array, logits: Tensor) -> Statistics:
+    """Statistics of q = softmax(logits), with a row per link, shape ``(A, K)``; plain torch, differentiable."""
+    start, end, weights = rows(links, logits.device)
+    log_q = torch.log_softmax(logits, dim=1)
+    q = log_q.exp()
+    entropies = -(q * log_q).sum(dim=1)
+    weighted = weights[:, None] * q
+    empty = logits.new_zeros
+    by_centre = empty(links.shape[0], logits.shape[1]).index_add(0, start, weighted)
+    by_neighbour = empty(links.shape[1], logits.shape[1]).index_add(0, end, weighted)
+    count = max(links.nnz, 1)
+    plain, usage = float(entropies.detach().sum()) / count, q.detach().sum(dim=0) / count
+    return Statistics(by_centre, by_neighbour, (weights * entropies).sum(), plain, usage)
+
+
+def uniform(links: sparse.csr_array, num_factors: int, device: torch.device) -> Statistics:
+    """Statistics of q = 1/K on every link (ablation A5)."""
+    by_centre = torch.from_numpy(np.asarray(links.sum(axis=1), np.float32)).to(device)
+    by_neighbour = torch.from_numpy(np.asarray(links.sum(axis=0), np.float32)).to(device)
+    entropy = by_centre.sum() * float(np.log(num_factors))
+    spread = [total[:, None].expand(-1, num_factors) / num_factors for total in (by_centre, by_neighbour)]
+    usage = torch.full((num_factors,), 1 / num_factors, device=device)
+    return Statistics(spread[0], spread[1], entropy, float(np.log(num_factors)), usage)
+
+
+def rows(links: sparse.csr_array, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Centre, neighbour and weight of each link, each of shape ``(A,)``."""
+    start = np.repeat(np.arange(links.shape[0], dtype=np.int64), np.diff(links.indptr))
+    end = torch.from_numpy(links.indices.astype(np.int64))
+    return torch.from_numpy(start).to(device), end.to(device), torch.from_numpy(np.array(links.data)).to(device)
+
+
+def _parts(links: sparse.csr_array) -> tuple[Any, Any, Any]:
+    return (
+        cast(Any, links.indptr.astype(np.int64, copy=False)),
+        links.indices.astype(np.int32, copy=False),
+        links.data.astype(np.float32, copy=False),
+    )

@@ -1,0 +1,135 @@
+"""The only training loop."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from dssl import rng
+from dssl.errors import ConfigError, RunError
+from dssl.files import replacing
+from dssl.graph import Graph
+from dssl.methods import Method
+
+Record = dict[str, float]
+
+
+def device(name: str) -> torch.device:
+    """Return the torch device of a name; ``auto`` is a GPU if there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        found = torch.device(name)
+        torch.empty(0, device=found)
+    except (RuntimeError, AssertionError):
+        raise ConfigError(f"train.device: {name!r} is not usable on this machine; use auto or cpu") from None
+    return found
+
+
+def train(
+    method: nn.Module,
+    graph: Graph,
+    *,
+    epochs: int,
+    learning_rate: float,
+    weight_decay: float,
+    batch_size: int,
+    fanout: Sequence[int],
+    seed: int,
+    device: torch.device,
+    patience: int = 0,
+    checkpoint: Path | None = None,
+    checkpoint_every: int = 10,
+    on_epoch: Callable[[int, Record], None] | None = None,
+) -> int:
+    """Train a method on a graph; return the number of epochs after which it stopped.
+
+    The stream of random numbers of an epoch follows from the seed and its number. So a checkpoint needs no state
+    of a generator, and training that goes on from one ends with the same bytes as training that never stopped.
+
+    Args:
+        method: a `Method`, trained in place.
+        graph: the graph, with features.
+        epochs: passes over all nodes.
+        learning_rate: of Adam.
+        weight_decay: of Adam.
+        batch_size: centre nodes per step; 0 takes all at once.
+        fanout: neighbours sampled per ring in mini-batches.
+        seed: seed of the run.
+        device: where to train.
+        patience: epochs without a lower loss after which to stop; 0 never stops early.
+        checkpoint: file to resume from if it exists, and to write to.
+        checkpoint_every: epochs between two checkpoints.
+        on_epoch: called with the number and the record of each epoch done (from 1).
+    """
+    method.to(device)
+    steps = cast(Method, method)
+    steps.prepare(graph, seed=seed)
+    optimizer = torch.optim.Adam(
+        [p for p in method.parameters() if p.requires_grad], lr=learning_rate, weight_decay=weight_decay
+    )
+    done, best, since = 0, float("inf"), 0
+    if checkpoint is not None and checkpoint.exists():
+        done, best, since = _restore(checkpoint, method, optimizer)
+    while done < epochs and not (patience and since >= patience):
+        method.train()
+        with rng.seeded(seed, "train", done):
+            for batch in steps.batches(
+                graph, batch_size=batch_size, fanout=fanout, seed=seed, epoch=done, device=device
+            ):
+                loss = method(batch)
+                optimizer.zero_grad(set_to_none=True)
+                loss.backward()
+                optimizer.step()
+                steps.after_step()
+        record = steps.after_epoch()
+        done += 1
+        since = 0 if record["loss"] < best else since + 1
+        best = min(best, record["loss"])
+        if on_epoch is not None:
+            on_epoch(done, record)
+        if checkpoint is not None and (done % checkpoint_every == 0 or done == epochs):
+            _save(checkpoint, method, optimizer, done, best, since)
+    method.eval()
+    return done
+
+
+def _save(path: Path, method: nn.Module, optimizer: torch.optim.Adam, done: int, best: float, since: int) -> None:
+    tensors = {f"method.{name}": value.contiguous() for name, value in method.state_dict().items()}
+    for index, state in optimizer.state_dict()["state"].items():
+        tensors |= {f"adam.{index}.{name}": value.contiguous() for name, value in state.items()}
+    notes = {"epoch": str(done), "best": best.hex(), "since": str(since)}
+    with replacing(path) as temporary:
+        save_file({name: value.cpu().clone() for name, value in tensors.items()}, temporary, notes)
+
+
+def _restore(path: Path, method: nn.Module, optimizer: torch.optim.Adam) -> tuple[int, float, int]:
+    try:
+        with safe_open(path, framework="pt") as file:
+            notes: dict[str, str] = file.metadata() or {}
+            tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        method.load_state_dict(
+            {name.removeprefix("method."): value for name, value in tensors.items() if name.startswith("method.")}
+        )
+        state: dict[int, dict[str, Any]] = {}
+        for name, value in tensors.items():
+            if name.startswith("adam."):
+                _, index, field = name.split(".", 2)
+                state.setdefault(int(index), {})[field] = value
+        optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+        return int(notes["epoch"]), float.fromhex(notes["best"]), int(notes["since"])
+    except (OSError, KeyError, ValueError, RuntimeError, json.JSONDecodeError, Exception) as error:
+        raise RunError(
+            f"checkpoint {path.name} cannot be read ({_first(error)}); delete it or use --overwrite"
+        ) from None
+
+
+def _first(error: Exception) -> str:
+    return str(error).splitlines()[0][:120] if str(error) else type(error).__name__
