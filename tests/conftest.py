@@ -8,7 +8,7 @@ from pathlib import Path
 # Tests run side by side: one thread each is faster than several that wait for each other.
 os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = "1"
 
-import pytest  # noqa: E402
+import pytest
 
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "datasets"
 

@@ -1,0 +1,398 @@
+"""DSSL against literal loops over its equations, and the invariants of its training."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from dssl import encoders, posterior, rng
+from dssl.graph import Graph
+from dssl.loader import Batch, degrees, full_batch, sampled_batch
+from dssl.methods.dssl import DSSLModel, local_loss, repulsion
+from dssl.train import train
+from tests.test_loader import ALL, CPU, random_graph
+
+PLAIN: dict[str, Any] = {
+    "num_factors": 3,
+    "shift_scale": 0.7,
+    "prototype_variance": 0.3,
+    "link_variance": 0.4,
+    "momentum": 0.9,
+    "estimator": "exact",
+    "temperature": 0.5,
+    "inference": "amortised",
+    "head": "concat",
+    "local_weight": 1.0,
+    "global_weight": 1.0,
+    "entropy_weight": 1.0,
+    "balance_weight": 0.0,
+    "prototype_update": True,
+    "center": False,
+    "projector": False,
+    "reconstruction_weight": 0.0,
+    "reconstruction_dim": 4,
+    "negatives": 0,
+}
+
+
+def model(*, encoder: str = "gcn", seed: int = 0, **changes: Any) -> DSSLModel:
+    with rng.seeded(seed, "init"):
+        made = encoders.build(encoder, in_dim=7, dim=5, hidden_dim=6, layers=2, dropout=0.0, batch_norm=False)
+        return DSSLModel(made, **PLAIN | changes)
+
+
+def parts(method: DSSLModel, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Vectors, prototypes and shifts, each computed from its definition."""
+    v = method.online(batch)[1]
+    z = method.target(batch)[1].detach()
+    mu = torch.stack([row / row.norm() for row in method.prototypes])
+    shifts = torch.stack([method.shifts(F.one_hot(torch.tensor(k), method.num_factors).float()) for k in range(3)])
+    return v, z, mu, shifts
+
+
+def literal_loss(method: DSSLModel, graph: Graph, batch: Batch, *, weight: float) -> Tensor:
+    """Eq. 5, link by link and factor by factor, a mean over the nodes that have neighbours."""
+    v, z, mu, g = parts(method, batch)
+    total, active = torch.zeros(()), 0
+    for i in range(graph.num_nodes):
+        neighbours = graph.indices[graph.indptr[i] : graph.indptr[i + 1]]
+        if not len(neighbours):
+            continue
+        active += 1
+        scores = [torch.exp(v[i] @ mu[k] / method.sigma1) for k in range(3)]
+        p = [score / sum(scores) for score in scores]  # Eq. 3
+        for j in neighbours:
+            hidden = (
+                method.head.first(method.head.scale * v[i] * z[j])
+                if method.head.product
+                else method.head.first(method.head.scale * v[i]) + method.head.second(method.head.scale * z[j])
+            )
+            q = torch.softmax(method.head.out(torch.relu(hidden)) + method.head.out_bias, dim=0)  # Eq. 6
+            for k in range(3):
+                distance = (v[i] + method.beta * g[k] - z[j]).square().sum()
+                total = total + q[k] / len(neighbours) * (
+                    distance - method.sigma2 * torch.log(p[k]) + weight * torch.log(q[k])
+                )
+    return total / active
+
+
+@pytest.mark.parametrize("head", ["concat", "product"])
+@pytest.mark.parametrize("encoder", ["gcn", "hops"])
+def test_loss_equals_a_literal_loop_in_value_and_gradient(encoder: str, head: str) -> None:
+    graph = random_graph(nodes=12)
+    method = model(encoder=encoder, head=head).train()
+    batch = full_batch(graph, CPU)
+    trained = [parameter for parameter in method.parameters() if parameter.requires_grad]
+    ours, theirs = method(batch), literal_loss(method, graph, batch, weight=1.0)
+    torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
+    for first, second in zip(torch.autograd.grad(ours, trained), torch.autograd.grad(theirs, trained), strict=True):
+        torch.testing.assert_close(first, second, atol=2e-5, rtol=1e-3)
+
+
+def elbo_and_likelihood(method: DSSLModel, graph: Graph, batch: Batch, q: np.ndarray) -> tuple[float, float]:
+    """Eq. 4 and Eq. 1, up to the constant of the Gaussian, with the variance of A.2 (σ₂² = 2 × the true one)."""
+    v, z, mu, g = (tensor.detach() for tensor in parts(method, batch))
+    bound = likelihood = 0.0
+    arc = 0
+    for i in range(graph.num_nodes):
+        neighbours = graph.indices[graph.indptr[i] : graph.indptr[i + 1]]
+        log_p = torch.log_softmax(v[i] @ mu.T / method.sigma1, dim=0)
+        for j in neighbours:
+            log_n = -(v[i] + method.beta * g - z[j]).square().sum(dim=1) / method.sigma2
+            joint = log_n + log_p
+            likelihood += float(torch.logsumexp(joint, dim=0)) / len(neighbours)
+            own = torch.from_numpy(q[arc])
+            bound += float((own * (joint - own.clamp_min(1e-30).log())).sum()) / len(neighbours)
+            arc += 1
+    return bound, likelihood
+
+
+def test_the_bound_is_below_the_likelihood_and_equal_at_the_closed_form() -> None:
+    graph = random_graph(nodes=12)
+    batch = full_batch(graph, CPU)
+    amortised, exact = model(), model(inference="exact")
+    bound, likelihood = elbo_and_likelihood(amortised, graph, batch, amortised.factors(graph)[0])
+    assert bound < likelihood - 1e-3
+    tight, same = elbo_and_likelihood(exact, graph, batch, exact.factors(graph)[0])
+    assert same == pytest.approx(likelihood, rel=1e-5)
+    assert tight == pytest.approx(likelihood, rel=1e-4)
+
+
+def test_exact_inference_has_the_gradient_of_the_marginal_likelihood() -> None:
+    graph = random_graph(nodes=12)
+    batch = full_batch(graph, CPU)
+    method = model(inference="exact", entropy_weight=PLAIN["link_variance"]).train()
+    v, z, mu, g = parts(method, batch)
+    log_p = torch.log_softmax(v @ mu.T / method.sigma1, dim=1)
+    start, end, weights = posterior.rows(batch.links, CPU)
+    distances = (v[start, None] + method.beta * g - z[end, None]).square().sum(dim=2)
+    wanted = -method.sigma2 * (weights * torch.logsumexp(log_p[start] - distances / method.sigma2, dim=1)).sum()
+    wanted = wanted / (graph.degrees > 0).sum()
+    ours = method(batch)
+    torch.testing.assert_close(ours, wanted, atol=1e-5, rtol=1e-4)
+    trained = [
+        parameter for name, parameter in method.named_parameters() if parameter.requires_grad and "head" not in name
+    ]
+    for first, second in zip(torch.autograd.grad(ours, trained), torch.autograd.grad(wanted, trained), strict=True):
+        torch.testing.assert_close(first, second, atol=2e-5, rtol=1e-3)
+
+
+def test_gumbel_is_eq_7_on_the_drawn_factors() -> None:
+    graph = random_graph(nodes=12)
+    batch = full_batch(graph, CPU)
+    for estimator in ("gumbel", "gumbel-soft"):
+        method = model(estimator=estimator).train()
+        v, z, mu, _ = parts(method, batch)
+        start, end, weights = posterior.rows(batch.links, CPU)
+        logits = method.head(v, z, start, end)
+        torch.manual_seed(5)
+        ours = method(batch)
+        torch.manual_seed(5)
+        c = F.gumbel_softmax(logits, tau=0.5, hard=estimator == "gumbel")
+        log_p = torch.log_softmax(v @ mu.T / method.sigma1, dim=1)
+        q = torch.softmax(logits, dim=1)
+        total = torch.zeros(())
+        for e in range(len(start)):
+            error = v[start[e]] + method.beta * method.shifts(c[e]) - z[end[e]]
+            own = error.square().sum() - method.sigma2 * (c[e] * log_p[start[e]]).sum() + (q[e] * q[e].log()).sum()
+            total = total + weights[e] * own
+        torch.testing.assert_close(ours, total / (graph.degrees > 0).sum(), atol=1e-5, rtol=1e-4)
+
+
+def test_mean_of_many_gumbel_draws_is_the_exact_expectation() -> None:
+    graph = random_graph(nodes=12)
+    batch = full_batch(graph, CPU)
+    exact, drawn = model().train(), model(estimator="gumbel").train()
+    with torch.no_grad():
+        wanted = float(exact(batch))
+        torch.manual_seed(0)
+        draws = np.array([float(drawn(batch)) for _ in range(400)])
+    assert abs(draws.mean() - wanted) < 4 * draws.std() / 20
+
+
+def test_local_loss_equals_a_loop_for_vectors_of_any_length() -> None:
+    graph = random_graph(nodes=12, weighted=True)
+    batch = full_batch(graph, CPU)
+    made = torch.Generator().manual_seed(0)
+    v, z, shifts = (torch.randn(n, 5, generator=made) for n in (12, 12, 3))
+    v[3] = 0
+    start, end, weights = posterior.rows(batch.links, CPU)
+    logits = torch.randn(len(start), 3, generator=made)
+    q = torch.softmax(logits, dim=1)
+    wanted = sum(
+        weights[e] * q[e, k] * (v[start[e]] + shifts[k] - z[end[e]]).square().sum()
+        for e in range(len(start))
+        for k in range(3)
+    )
+    torch.testing.assert_close(local_loss(batch, posterior.from_rows(batch.links, logits), v, z, shifts), wanted)
+
+
+def test_repulsion_is_lower_when_vectors_spread() -> None:
+    alike, spread = torch.ones(50, 4) / 2, F.normalize(torch.randn(50, 4), dim=1)
+    assert float(repulsion(alike, alike, 0.5, 20)) == pytest.approx(0, abs=1e-6)
+    assert float(repulsion(spread, spread, 0.5, 20)) < -0.2
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        ({"local_weight": 0.0}, {"shifts"}),  # A1: nothing reaches the shifts
+        ({"global_weight": 0.0}, {"prototypes"}),  # A2: nothing reaches the prototypes
+        ({"shift_scale": 0.0}, {"shifts"}),  # A4
+        ({"inference": "uniform"}, {"head"}),  # A5: nothing reaches the inference network
+    ],
+)
+def test_ablations_cut_what_they_name(change: dict[str, Any], same: set[str]) -> None:
+    graph = random_graph()
+    method = model(**change).train()
+    method(full_batch(graph, CPU)).backward()
+    for name, parameter in method.named_parameters():
+        if parameter.requires_grad:
+            untouched = parameter.grad is None or float(parameter.grad.abs().max()) == 0
+            assert untouched == (name.split(".")[0] in same), name
+
+
+def test_without_entropy_the_weight_is_the_difference() -> None:
+    graph = random_graph()
+    batch = full_batch(graph, CPU)
+    whole, without = model().train(), model(entropy_weight=0.0).train()
+    difference = float((without(batch) - whole(batch)).detach())
+    assert difference == pytest.approx(whole.after_epoch()["entropy"], rel=1e-4)
+
+
+def test_the_target_gets_no_gradient_and_follows_by_momentum() -> None:
+    graph = random_graph()
+    method = model(momentum=0.75).train()
+    method(full_batch(graph, CPU)).backward()
+    assert all(parameter.grad is None and not parameter.requires_grad for parameter in method.target.parameters())
+    with torch.no_grad():
+        for parameter in method.online.parameters():
+            parameter.add_(1.0)
+    before = [parameter.clone() for parameter in method.target.parameters()]
+    method.after_step()
+    for old, kept, online in zip(before, method.target.parameters(), method.online.parameters(), strict=True):
+        torch.testing.assert_close(kept, 0.75 * old + 0.25 * online)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 1.0])
+def test_momentum_at_its_ends(momentum: float) -> None:
+    graph = random_graph()
+    method = model(momentum=momentum)
+    start = [parameter.clone() for parameter in method.target.parameters()]
+    fit(method, graph, epochs=2)
+    wanted = start if momentum == 1 else list(method.online.parameters())
+    for kept, other in zip(method.target.parameters(), wanted, strict=True):
+        assert torch.equal(kept, other)
+
+
+def test_prototypes_are_set_by_eq_8() -> None:
+    graph = random_graph(nodes=12)
+    batch = full_batch(graph, CPU)
+    method = model().train()
+    with torch.no_grad():
+        method(batch)
+        v, z, _, _ = parts(method, batch)
+        start, end, _ = posterior.rows(batch.links, CPU)
+        q = torch.softmax(method.head(v, z, start, end), dim=1)
+    method.after_epoch()
+    for k in range(3):
+        total = torch.zeros(5)
+        for i in range(graph.num_nodes):
+            own = [q[e, k] for e in range(len(start)) if start[e] == i]
+            if own:
+                total += sum(own) / len(own) * v[i]
+        torch.testing.assert_close(method.prototypes[k].detach(), total / total.norm(), atol=1e-5, rtol=1e-4)
+
+
+def test_without_the_update_prototypes_move_by_gradient_alone() -> None:
+    graph = random_graph()
+    method = model(prototype_update=False).train()
+    before = method.prototypes.detach().clone()
+    method(full_batch(graph, CPU))
+    method.after_epoch()
+    assert torch.equal(method.prototypes.detach(), before)
+
+
+def fit(
+    method: DSSLModel, graph: Graph, *, epochs: int = 5, batch_size: int = 0, **options: Any
+) -> list[dict[str, float]]:
+    records: list[dict[str, float]] = []
+    train(
+        method,
+        graph,
+        epochs=epochs,
+        learning_rate=0.01,
+        weight_decay=0.0,
+        batch_size=batch_size,
+        fanout=options.pop("fanout", (3, 2)),
+        seed=0,
+        device=CPU,
+        on_epoch=lambda _, record: records.append(record),
+        **options,
+    )
+    return records
+
+
+OURS = {"center": True, "projector": True, "reconstruction_weight": 1.0, "balance_weight": 0.2, "entropy_weight": 0.1}
+
+
+def test_one_batch_of_everything_equals_the_full_batch() -> None:
+    graph = random_graph()
+    whole, one = model(**OURS).train(), model(**OURS).train()
+    for method in (whole, one):
+        method.prepare(graph, seed=0)
+    order = np.random.default_rng(0).permutation(graph.num_nodes)
+    losses = [
+        whole(full_batch(graph, CPU)),
+        one(sampled_batch(graph, degrees(graph), order, ALL, 2, 0, CPU)),
+    ]
+    torch.testing.assert_close(losses[0], losses[1], atol=1e-5, rtol=1e-5)
+    for loss in losses:
+        loss.backward()
+    for first, second in zip(whole.parameters(), one.parameters(), strict=True):
+        if first.grad is not None and second.grad is not None:
+            torch.testing.assert_close(first.grad, second.grad, atol=1e-5, rtol=1e-3)
+    first, second = whole.after_epoch(), one.after_epoch()
+    assert first.keys() == second.keys()
+    assert all(first[name] == pytest.approx(second[name], rel=1e-3, abs=1e-5) for name in first)
+
+
+@pytest.mark.parametrize("batch_size", [0, 16])
+def test_the_record_names_what_is_promised(batch_size: int) -> None:
+    records = fit(model(**OURS), random_graph(), epochs=2, batch_size=batch_size)
+    wanted = {"loss", "local", "global", "entropy", "effective_rank", "posterior_entropy", "factor_usage_max"}
+    assert all(wanted <= record.keys() for record in records)
+    assert all(math.isfinite(value) for record in records for value in record.values())
+    assert all(0 <= record["posterior_entropy"] <= 1 + 1e-6 for record in records)
+    assert all(1 / 3 - 1e-6 <= record["factor_usage_max"] <= 1 for record in records)
+
+
+@pytest.mark.parametrize("batch_size", [0, 16])
+@pytest.mark.parametrize("estimator", ["exact", "gumbel"])
+def test_resumed_training_ends_with_the_same_bytes(tmp_path: Path, estimator: str, batch_size: int) -> None:
+    graph = random_graph()
+    once, twice = model(estimator=estimator, **OURS), model(estimator=estimator, **OURS)
+    fit(once, graph, epochs=6, batch_size=batch_size)
+    path = tmp_path / "checkpoint.safetensors"
+    fit(twice, graph, epochs=4, batch_size=batch_size, checkpoint=path, checkpoint_every=2)
+    fresh = model(estimator=estimator, seed=9, **OURS)
+    fit(fresh, graph, epochs=6, batch_size=batch_size, checkpoint=path, checkpoint_every=2)
+    assert once.embed(graph).tobytes() == fresh.embed(graph).tobytes()
+
+
+def test_same_seed_same_bytes_and_other_seed_other_bytes() -> None:
+    graph = random_graph()
+    found = []
+    for seed in (0, 0, 1):
+        method = model(seed=seed, **OURS)
+        fit(method, graph, batch_size=16)
+        found.append(method.embed(graph).tobytes())
+    assert found[0] == found[1] != found[2]
+
+
+def test_training_lowers_the_loss_and_leaves_the_graph_alone() -> None:
+    graph = random_graph()
+    before = graph.fingerprint()
+    records = fit(model(**OURS), graph, epochs=30)
+    assert records[-1]["loss"] < 0.8 * records[0]["loss"]
+    assert graph.fingerprint() == before
+
+
+def test_factors_are_distributions_per_arc_and_their_means_per_node() -> None:
+    graph = random_graph()
+    method = model(**OURS)
+    fit(method, graph)
+    links, nodes = method.factors(graph)
+    assert links.shape == (graph.num_arcs, 3) and nodes.shape == (graph.num_nodes, 3)
+    np.testing.assert_allclose(links.sum(axis=1), 1, atol=1e-5)
+    for i in range(graph.num_nodes):
+        own = links[graph.indptr[i] : graph.indptr[i + 1]]
+        np.testing.assert_allclose(nodes[i], own.mean(axis=0) if len(own) else 0, atol=1e-5)
+
+
+def test_printed_loss_collapses_and_is_said_to() -> None:
+    """The paper's loss to the letter ends with all nodes alike; the warning says so."""
+    draw = np.random.default_rng(0)
+    graph = Graph.from_edges(*draw.integers(60, size=(2, 300)), x=draw.normal(size=(60, 7)))
+    method = model(entropy_weight=1.0, momentum=0.5)
+    records = fit(method, graph, epochs=300)
+    vectors = method.online(full_batch(graph, CPU))[1].detach()
+    assert float(vectors.mean(dim=0).square().sum()) > 0.95
+    assert records[-1]["posterior_entropy"] > 0.95
+    assert any("same posterior" in sentence for sentence in method.warnings())
+
+
+def test_graphs_without_links_and_with_one_node_train() -> None:
+    for nodes in (1, 4):
+        graph = Graph.from_edges([], [], num_nodes=nodes, x=np.eye(nodes, 7))
+        method = model(**OURS)
+        records = fit(method, graph, epochs=2)
+        assert all(math.isfinite(value) for record in records for value in record.values())
+        assert np.isfinite(method.embed(graph)).all()

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import numpy as np
+import torch
+from scipy import sparse
+
+from dssl import kernels
+from dssl.operators import Operator, gcn_matrix, mean_matrix
+
+CPU = torch.device("cpu")
+
+
+def random_matrix(rows: int, columns: int, seed: int = 0) -> sparse.csr_array:
+    return sparse.random_array((rows, columns), density=0.2, format="csr", dtype=np.float32, rng=seed)
+
+
+def test_product_and_gradient_equal_the_dense_ones() -> None:
+    matrix = random_matrix(9, 7)
+    dense = torch.randn(7, 5, requires_grad=True)
+    operator = Operator.build(matrix, symmetric=False, device=CPU)
+    weights = torch.randn(9, 5)
+    torch.testing.assert_close(operator @ dense, torch.from_numpy(matrix.toarray()) @ dense)
+    (ours,) = torch.autograd.grad(((operator @ dense) * weights).sum(), dense)
+    torch.testing.assert_close(ours, torch.from_numpy(matrix.toarray()).T @ weights)
+
+
+def test_both_compiled_products_agree_bit_for_bit() -> None:
+    matrix = random_matrix(300, 200)
+    dense = np.random.default_rng(1).normal(size=(200, 16)).astype(np.float32)
+    parts = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data
+    alone, together = np.full((300, 16), np.nan, np.float32), np.full((300, 16), np.nan, np.float32)
+    kernels._multiply_alone(*parts, dense, alone)
+    kernels._multiply_together(*parts, dense, together)
+    np.testing.assert_array_equal(alone, together)
+    np.testing.assert_allclose(alone, matrix.toarray() @ dense, atol=1e-5)
+
+
+def test_gcn_matrix_is_the_formula() -> None:
+    adjacency = random_matrix(6, 6)
+    adjacency = sparse.csr_array(adjacency + adjacency.T)
+    looped = adjacency.toarray() + np.eye(6)
+    scale = np.diag(1 / np.sqrt(looped.sum(axis=1)))
+    np.testing.assert_allclose(gcn_matrix(adjacency).toarray(), scale @ looped @ scale, rtol=1e-5)
+
+
+def test_mean_matrix_averages_and_leaves_isolated_nodes_at_zero() -> None:
+    adjacency = sparse.csr_array(np.array([[0, 2, 6], [2, 0, 0], [0, 0, 0]], np.float32))
+    found = mean_matrix(adjacency).toarray()
+    np.testing.assert_allclose(found, [[0, 0.25, 0.75], [1, 0, 0], [0, 0, 0]])
+
+
+def test_sampling_is_seeded_without_repeats_and_from_the_row() -> None:
+    draw = np.random.default_rng(3)
+    degrees = draw.integers(0, 30, size=50)
+    indptr = np.concatenate([[0], np.cumsum(degrees)]).astype(np.int64)
+    nodes = draw.permutation(50).astype(np.int64)
+    pointers, arcs = kernels.sample_neighbours(indptr, nodes, 5, 11)
+    for row, node in enumerate(nodes):
+        drawn = arcs[pointers[row] : pointers[row + 1]]
+        assert len(drawn) == min(5, degrees[node]) == len(set(drawn.tolist()))
+        assert all(indptr[node] <= arc < indptr[node + 1] for arc in drawn)
+        own = kernels.sample_neighbours(indptr, nodes[row : row + 1], 5, 11)[1]
+        np.testing.assert_array_equal(own, drawn)  # whatever else is drawn
+    assert not np.array_equal(arcs, kernels.sample_neighbours(indptr, nodes, 5, 12)[1])
+
+
+def test_every_neighbour_is_equally_likely() -> None:
+    indptr, node = np.array([0, 10], np.int64), np.zeros(1, np.int64)
+    counts = np.zeros(10)
+    for seed in range(4000):
+        counts[kernels.sample_neighbours(indptr, node, 3, seed)[1]] += 1
+    assert np.abs(counts / 4000 - 0.3).max() < 0.03  # about four standard errors
