@@ -97,10 +97,7 @@ class Graph:
             return
         if self.weights.shape != self.indices.shape:
             raise GraphError(f"graph {self.name!r}: {self.weights.size} weights for {self.indices.size} links")
-        wrong = np.flatnonzero(~(np.isfinite(self.weights) & (self.weights >= 0)))
-        if wrong.size:
-            value = self.weights[wrong[0]]
-            raise GraphError(f"graph {self.name!r}: a weight is {value}; weights must be finite and not negative")
+        _refuse_bad_weights(self.weights, self.name)
 
     def _check_features(self, n: int) -> None:
         if self.x is None:
@@ -134,7 +131,9 @@ class Graph:
             return
         if self.y.shape != (n,):
             raise GraphError(f"graph {self.name!r}: labels of shape {self.y.shape} for {n} nodes; give one per node")
-        if self.class_names is not None and self.y.size and self.y.max() >= len(self.class_names):
+        if self.y.min() < -1:
+            raise GraphError(f"graph {self.name!r}: a label is {self.y.min()}; classes are 0, 1, …, and −1 is unknown")
+        if self.class_names is not None and self.y.max() >= len(self.class_names):
             raise GraphError(
                 f"graph {self.name!r}: label {self.y.max()} is outside the {len(self.class_names)} class names"
             )
@@ -187,7 +186,9 @@ class Graph:
         if strengths is not None and strengths.shape != start.shape:
             raise GraphError(f"graph {name!r}: {strengths.size} weights for {start.size} edges; give one per edge")
         features = _features(x, name)
-        classes = None if y is None else np.array(y, dtype=np.int64).reshape(-1)
+        if strengths is not None:
+            _refuse_bad_weights(strengths, name)  # before repeated edges are added up, which would hide them
+        classes = None if y is None else _classes(y, name)
         keys = None if ids is None else as_ids(ids, name)
         for part in (keys, features, classes):
             if num_nodes is None and part is not None:
@@ -198,18 +199,17 @@ class Graph:
         if top > num_nodes:
             raise GraphError(f"graph {name!r}: an edge names position {top - 1}, but there are {num_nodes} nodes")
         history = []
-        loops = start == end
-        count = int(loops.sum())
-        if count and self_loops == "remove":
-            start, end = start[~loops], end[~loops]
-            strengths = None if strengths is None else strengths[~loops]
-            history.append(Change("self loops removed", count))
-            count = 0
-        del loops
-        indptr, indices, merged = _rows(start, end, strengths, num_nodes, both=not directed)
-        kept = indices.size if directed else (indices.size + _count_loops(indptr, indices)) // 2
-        if start.size > kept:
-            history.append(Change("repeated edges merged", start.size - kept))
+        loops = int((start == end).sum())
+        keep_loops = self_loops == "keep"
+        if loops and not keep_loops:
+            history.append(Change("self loops removed", loops))
+        indptr, indices, merged = _rows(start, end, strengths, num_nodes, both=not directed, loops=keep_loops)
+        given = start.size if keep_loops else start.size - loops
+        kept = indices.size
+        if not directed:
+            kept = (kept + (_count_loops(indptr, indices) if loops and keep_loops else 0)) // 2
+        if given > kept:
+            history.append(Change("repeated edges merged", given - kept))
         return cls(
             indptr=indptr,
             indices=indices,
@@ -228,7 +228,7 @@ class Graph:
     @property
     def num_nodes(self) -> int:
         """Number of nodes N."""
-        return self.indptr.shape[0] - 1
+        return int(self.indptr.shape[0]) - 1
 
     @property
     def num_arcs(self) -> int:
@@ -303,7 +303,8 @@ class Graph:
         """Positions of the given ids; an unknown id is an error that names it."""
         wanted = as_ids(ids, self.name, unique=False)
         if wanted.type != self.ids.type:
-            wanted = wanted.cast(self.ids.type)
+            given, own = ("text", "integers") if wanted.type == pa.string() else ("integers", "text")
+            raise GraphError(f"graph {self.name!r}: its node ids are {own}, not {given} such as {wanted[0].as_py()!r}")
         found = pc.index_in(wanted, value_set=self.ids)
         if found.null_count:
             missing = wanted.filter(pc.is_null(found))[0].as_py()
@@ -316,7 +317,8 @@ class Graph:
         state.update(f"{self.directed}|{self.ids.type}|{self.num_features}".encode())
         for array in (self.indptr, self.indices, self.weights, self.y, *_parts(self.x)):
             state.update(b"-" if array is None else np.ascontiguousarray(array).data)
-        state.update("\0".join(map(str, self.ids.to_pylist())).encode())
+        for array in _id_bytes(self.ids):
+            state.update(np.ascontiguousarray(array).data)
         return state.hexdigest()
 
     def __repr__(self) -> str:
@@ -331,10 +333,14 @@ def as_ids(ids: pa.Array | Sequence[int] | Sequence[str] | NDArray[Any], name: s
     """Return ids as an Arrow array of int64 or string, refusing nulls, other types and, if asked, repeats."""
     try:
         array = ids if isinstance(ids, pa.Array) else pa.array(ids)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise GraphError(f"graph {name!r}: node ids must be all integers or all strings ({error})") from None
-    if pa.types.is_integer(array.type):
-        array = array.cast(pa.int64())
+        if pa.types.is_integer(array.type):
+            array = array.cast(pa.int64())
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        raise GraphError(
+            f"graph {name!r}: node ids must be all strings or all integers below 2**63; change the others"
+        ) from None
+    if array.type == pa.int64():
+        pass
     elif pa.types.is_string(array.type) or pa.types.is_large_string(array.type) or array.type == pa.string_view():
         array = array.cast(pa.string())
     elif not len(array):
@@ -356,7 +362,22 @@ def _positions(values: ArrayLike, name: str) -> NDArray[np.int32]:
         raise GraphError(f"graph {name!r}: edges are given by positions (integers), not {array.dtype}")
     if array.size and array.min() < 0:
         raise GraphError(f"graph {name!r}: an edge has the position {array.min()}; positions start at 0")
+    if array.size and array.max() >= 2**31 - 1:
+        raise GraphError(f"graph {name!r}: an edge has the position {array.max()}; there can be 2**31 − 1 nodes")
     return np.ascontiguousarray(array, dtype=np.int32)
+
+
+def _classes(y: ArrayLike, name: str) -> NDArray[np.int64]:
+    array = np.asarray(y).reshape(-1)
+    if array.size and not np.issubdtype(array.dtype, np.integer):
+        raise GraphError(f"graph {name!r}: labels are of type {array.dtype}; give integers, −1 where unknown")
+    return np.array(array, dtype=np.int64)
+
+
+def _refuse_bad_weights(weights: NDArray[np.float32], name: str) -> None:
+    if weights.size and not (weights.min() >= 0 and weights.max() < np.inf):  # false for NaN too
+        value = weights[~(np.isfinite(weights) & (weights >= 0))][0]
+        raise GraphError(f"graph {name!r}: a weight is {value}; weights must be finite and not negative")
 
 
 def _features(x: ArrayLike | sparse.sparray | sparse.spmatrix | None, name: str) -> Any:
@@ -366,7 +387,12 @@ def _features(x: ArrayLike | sparse.sparray | sparse.spmatrix | None, name: str)
         features = sparse.csr_array(x, dtype=np.float32)
         features.sum_duplicates()
     else:
-        features = np.array(x, dtype=np.float32, order="C")
+        try:
+            features = np.array(x, dtype=np.float32, order="C")
+        except (TypeError, ValueError):
+            raise GraphError(
+                f"graph {name!r}: the features are not an array of numbers; give one row of as many numbers per node"
+            ) from None
         if features.ndim == 1:
             features = features[:, None]
         if features.ndim != 2:
@@ -381,16 +407,31 @@ def _rows(
     num_nodes: int,
     *,
     both: bool,
+    loops: bool = True,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32] | None]:
     from dssl.kernels import rows_from_arcs  # Numba takes long to import: only once links are built
 
-    return rows_from_arcs(source, target, weights, num_nodes, both=both)
+    return rows_from_arcs(source, target, weights, num_nodes, both=both, loops=loops)
 
 
 def _count_loops(indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> int:
-    rows = np.repeat(np.arange(indptr.shape[0] - 1, dtype=np.int32), np.diff(indptr))
-    return int((rows == indices).sum())
+    total, num_nodes = 0, indptr.shape[0] - 1
+    for low in range(0, num_nodes, 1 << 16):  # by ranges of rows: an array as long as the links would be large
+        part = indptr[low : low + (1 << 16) + 1]
+        rows = np.repeat(np.arange(low, low + part.size - 1, dtype=np.int32), np.diff(part))
+        total += int((rows == indices[part[0] : part[-1]]).sum())
+    return total
 
 
 def _parts(x: NDArray[np.float32] | sparse.csr_array | None) -> tuple[NDArray[Any] | None, ...]:
     return (x.data, x.indices, x.indptr) if isinstance(x, sparse.csr_array) else (x,)
+
+
+def _id_bytes(ids: pa.Array) -> tuple[NDArray[Any], ...]:
+    """The ids as arrays of numbers that do not depend on how Arrow keeps them."""
+    if ids.type == pa.int64():
+        return (ids.to_numpy(),)
+    kept = ids.cast(pa.large_binary())
+    offsets = np.frombuffer(kept.buffers()[1], np.int64)[kept.offset : kept.offset + len(kept) + 1]
+    data = np.frombuffer(kept.buffers()[2] or b"", np.uint8)
+    return np.diff(offsets), data[offsets[0] : offsets[-1]]

@@ -34,56 +34,80 @@ def _compiled_parallel(function: F) -> F:
 
 
 @_compiled
-def _fill_rows(
-    source: Indices, target: Indices, weights: Floats, num_nodes: int, both: bool
-) -> tuple[Indptr, Indices, Floats]:
-    """Counting sort of the arcs by source; with ``both``, every arc that is no loop is also put the other way round."""
-    weighted = weights.shape[0] > 0
-    indptr = np.zeros(num_nodes + 1, np.int64)
+def _count_arcs(source: Indices, target: Indices, indptr: Indptr, both: bool, loops: bool) -> None:
+    """Turn ``indptr``, all zeros, into row pointers; with ``both``, an arc that is no loop counts both ways."""
     for e in range(source.shape[0]):
-        indptr[source[e] + 1] += 1
-        if both and source[e] != target[e]:
-            indptr[target[e] + 1] += 1
-    for i in range(num_nodes):
+        s, t = source[e], target[e]
+        if s != t or loops:
+            indptr[s + 1] += 1
+        if both and s != t:
+            indptr[t + 1] += 1
+    for i in range(indptr.shape[0] - 1):
         indptr[i + 1] += indptr[i]
-    count = indptr[num_nodes]
-    indices = np.empty(count, np.int32)
-    values = np.empty(count if weighted else 0, np.float32)
+
+
+@_compiled
+def _fill_rows(
+    source: Indices,
+    target: Indices,
+    weights: Floats,
+    indptr: Indptr,
+    indices: Indices,
+    values: Floats,
+    both: bool,
+    loops: bool,
+) -> None:
+    """Counting sort: put the arcs into the rows that `_count_arcs` has made room for."""
+    weighted = weights.shape[0] > 0
     # indptr[i] serves as the write position of row i, and is shifted back afterwards: no second array of N.
     for e in range(source.shape[0]):
         s, t = source[e], target[e]
-        at = indptr[s]
-        indptr[s] = at + 1
-        indices[at] = t
-        if weighted:
-            values[at] = weights[e]
+        if s != t or loops:
+            at = indptr[s]
+            indptr[s] = at + 1
+            indices[at] = t
+            if weighted:
+                values[at] = weights[e]
         if both and s != t:
             at = indptr[t]
             indptr[t] = at + 1
             indices[at] = s
             if weighted:
                 values[at] = weights[e]
-    for i in range(num_nodes, 0, -1):
+    for i in range(indptr.shape[0] - 1, 0, -1):
         indptr[i] = indptr[i - 1]
     indptr[0] = 0
-    return indptr, indices, values
 
 
 @_compiled
-def _merge_rows(indptr: Indptr, indices: Indices, values: Floats) -> int:
-    """Sort each row and merge repeated entries in place, adding their weights; return how many entries are left."""
+def _sort_row(row: Indices) -> None:
+    """Sort in place; most rows are short, and for those insertion takes about half the time of the general sort."""
+    if row.shape[0] > 64:
+        row.sort()
+        return
+    for i in range(1, row.shape[0]):
+        value = row[i]
+        at = i - 1
+        while at >= 0 and row[at] > value:
+            row[at + 1] = row[at]
+            at -= 1
+        row[at + 1] = value
+
+
+@_compiled
+def _merge_rows(indptr: Indptr, indices: Indices, values: Floats) -> None:
+    """Sort each row and merge repeated entries in place, adding their weights."""
     weighted = values.shape[0] > 0
-    num_nodes = indptr.shape[0] - 1
     write = 0
     begin = indptr[0]
-    for i in range(num_nodes):
+    for i in range(indptr.shape[0] - 1):
         end = indptr[i + 1]
         if weighted:
             order = np.argsort(indices[begin:end], kind="mergesort")
             indices[begin:end] = indices[begin:end][order]
             values[begin:end] = values[begin:end][order]
         else:
-            indices[begin:end].sort()
+            _sort_row(indices[begin:end])
         start = write
         for e in range(begin, end):
             if write > start and indices[write - 1] == indices[e]:
@@ -96,11 +120,10 @@ def _merge_rows(indptr: Indptr, indices: Indices, values: Floats) -> int:
                 write += 1
         begin = end
         indptr[i + 1] = write
-    return write
 
 
 def rows_from_arcs(
-    source: Indices, target: Indices, weights: Floats | None, num_nodes: int, *, both: bool
+    source: Indices, target: Indices, weights: Floats | None, num_nodes: int, *, both: bool, loops: bool = True
 ) -> tuple[Indptr, Indices, Floats | None]:
     """Build CSR rows, sorted and without repeats, from arcs.
 
@@ -113,16 +136,23 @@ def rows_from_arcs(
         weights: weight of each arc, shape ``(E,)``, or none.
         num_nodes: number of rows.
         both: also add each arc the other way round (self loops once).
+        loops: keep self loops.
 
     Returns:
         Row pointers ``(N+1,)``, neighbours and, if given, the sums of the weights of repeated arcs.
     """
     given = np.empty(0, np.float32) if weights is None else weights
-    indptr, indices, values = _fill_rows(source, target, given, num_nodes, both)
-    left = _merge_rows(indptr, indices, values)
-    if left < indices.shape[0]:
-        indices, values = indices[:left].copy(), values[:left].copy()
-    return indptr, indices, None if weights is None else values
+    indptr = np.zeros(num_nodes + 1, np.int64)
+    _count_arcs(source, target, indptr, both, loops)
+    indices = np.empty(indptr[-1], np.int32)
+    values = np.empty(0 if weights is None else indices.size, np.float32)
+    _fill_rows(source, target, given, indptr, indices, values, both, loops)
+    _merge_rows(indptr, indices, values)
+    indices.resize(indptr[-1], refcheck=False)  # shrinks in place, where a slice would keep or copy it all
+    if weights is None:
+        return indptr, indices, None
+    values.resize(indptr[-1], refcheck=False)
+    return indptr, indices, values
 
 
 def _multiply_rows(indptr: Indptr, indices: Indices, values: Floats, dense: Floats, out: Floats) -> None:
