@@ -165,7 +165,7 @@ def _name(spec: dict[str, Any]) -> str:
     """The spec that makes the graph again, with the five usual keys and those that are not at their defaults."""
     said = spec | ({"features": spec["features"].name} if isinstance(spec["features"], Graph) else {})
     shown = [key for i, key in enumerate(DEFAULTS) if i < 5 or said[key] != DEFAULTS[key]]
-    return PREFIX + ",".join(f"{key}={said[key]:g}" if key == "h" else f"{key}={said[key]}" for key in shown)
+    return PREFIX + ",".join(f"{key}={said[key]:.15g}" if key == "h" else f"{key}={said[key]}" for key in shown)
 
 
 def compatibility(h: float, classes: int, base: float = 2.0) -> NDArray[np.float64]:
