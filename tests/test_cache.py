@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 
 from dssl.cache import cache_dir, cached_graph, load_graph, save_graph
+from dssl.features import Column, Encoding
 from dssl.graph import Graph
 
 
@@ -29,6 +30,9 @@ def rich_graph() -> Graph:
         feature_names=["first", "second"],
         y=[0, -1, 1],
         class_names=["no", "yes"],
+        encoding=Encoding(
+            (Column("first", "number", mean=0.1, std=1 / 3), Column("second", "category", categories=("ß",)))
+        ),
         name="rich",
     )
 
