@@ -1,1 +1,74 @@
-"""Node embeddings without labels, for any graph."""
+"""Node embeddings without labels, for any graph.
+
+>>> import dssl
+>>> graph = dssl.load("synthetic:h=0.2,nodes=200,classes=3,degree=4,seed=0")
+>>> model = dssl.DSSL(num_factors=4, dim=16, epochs=2).fit(graph)
+>>> model.transform(graph).shape
+(200, 16)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dssl.convert import from_networkx, from_pyg, from_scipy, to_pyg
+    from dssl.datasets import load
+    from dssl.embeddings import Embeddings
+    from dssl.errors import DsslError
+    from dssl.graph import Graph
+    from dssl.model import DSSL, load_model
+    from dssl.statistics import homophily, summary
+    from dssl.tables import from_tables, read_edges
+
+__all__ = [
+    "DSSL",
+    "DsslError",
+    "Embeddings",
+    "Graph",
+    "from_networkx",
+    "from_pyg",
+    "from_scipy",
+    "from_tables",
+    "homophily",
+    "load",
+    "load_model",
+    "read_edges",
+    "summary",
+    "to_pyg",
+]
+
+# Names are imported when they are first used, so that `import dssl` and `dssl --help` do not wait for torch.
+_HOME = {
+    "DSSL": "model",
+    "DsslError": "errors",
+    "Embeddings": "embeddings",
+    "Graph": "graph",
+    "from_networkx": "convert",
+    "from_pyg": "convert",
+    "from_scipy": "convert",
+    "from_tables": "tables",
+    "homophily": "statistics",
+    "load": "datasets",
+    "load_model": "model",
+    "read_edges": "tables",
+    "summary": "statistics",
+    "to_pyg": "convert",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("dssl")
+    if name not in _HOME:
+        raise AttributeError(f"module 'dssl' has no attribute {name!r}")
+    value = getattr(import_module(f"dssl.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__, "__version__"])

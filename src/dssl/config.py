@@ -254,10 +254,10 @@ def locate(key: str) -> str:
 
 
 def near(key: str) -> str:
-    """Return a hint at the nearest setting or section, or an empty text."""
+    """Return a hint at the nearest setting or section, in the form that the key has, or an empty text."""
     paths = [row.path for row in settings()]
-    leaf = key.rpartition(".")[2]
-    return nearest(key, [*paths, *Config.model_fields]) or nearest(leaf, [path.rpartition(".")[2] for path in paths])
+    leaves = [*(path.rpartition(".")[2] for path in paths), *Config.model_fields]
+    return nearest(key, paths if "." in key else leaves) or nearest(key.rpartition(".")[2], leaves)
 
 
 def reference() -> str:
@@ -265,12 +265,12 @@ def reference() -> str:
     lines = [
         "# Configuration",
         "",
-        "Every setting, as `dssl settings --markdown` writes it. Set one with `--set encoder.dim=32`, with its last part "
-        "alone where that is unique (`--set dim=32`), in a TOML file (`--config my.toml`), or in Python: "
+        "Every setting, as `dssl settings --markdown` writes it. Set one with `--set encoder.dim=32`, with its last "
+        "part alone where that is unique (`--set dim=32`), in a TOML file (`--config my.toml`), or in Python: "
         "`dssl.DSSL(dim=32)`.",
         "",
-        "Later ones win: defaults, `--preset`, `--recipe`, `--config`, flags, `--set`. A run folder holds the outcome as "
-        "`config.toml`, which `--config` takes again.",
+        "Later ones win: defaults, `--preset`, `--recipe`, `--config`, flags, `--set`. A run folder holds the outcome "
+        "as `config.toml`, which `--config` takes again.",
     ]
     heading = None
     for row in settings():

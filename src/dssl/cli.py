@@ -1,0 +1,273 @@
+"""The command line: a thin layer of words over `dssl.run`. Heavy modules are imported inside the commands."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dssl.errors import DsslError
+
+if TYPE_CHECKING:
+    from dssl.config import GraphSettings
+
+app = typer.Typer(
+    name="dssl",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="""Node embeddings without labels, for any graph.
+
+    GRAPH is a data set (see dssl datasets), the code of a package (python:PACKAGE), a made-up graph
+    (synthetic:h=0.25,nodes=10000), or a file of edges (.csv, .tsv, .parquet, .npz).
+
+    Examples:
+
+    dssl fit texas
+
+    dssl evaluate runs/texas-dssl-0
+
+    dssl fit edges.csv --nodes nodes.csv --out runs/mine
+
+    dssl embed runs/mine -o vectors.parquet
+
+    dssl embed runs/mine new-edges.csv --nodes new-nodes.csv -o new.csv
+    """,
+)
+
+
+class _WithSettings(typer.core.TyperCommand):
+    """A command whose help ends with the table of all settings, made from the configuration when it is asked for."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        super().format_help(ctx, formatter)
+        _print_settings()
+
+
+Source = Annotated[str | None, typer.Argument(metavar="GRAPH", help="Data set, python: or synthetic: spec, or file.")]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, as `dssl fit` writes it.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no more than needed.")]
+Nodes = Annotated[str | None, typer.Option(metavar="FILE", help="Table of nodes: id, label, features.")]
+SourceColumn = Annotated[str | None, typer.Option(metavar="NAME", help="Column with the start of each link.")]
+TargetColumn = Annotated[str | None, typer.Option(metavar="NAME", help="Column with the end of each link.")]
+WeightColumn = Annotated[str | None, typer.Option(metavar="NAME", help="Column with the weight of each link.")]
+IdColumn = Annotated[str | None, typer.Option(metavar="NAME", help="Column with the ids of the nodes.")]
+LabelColumn = Annotated[str | None, typer.Option(metavar="NAME", help="Column with the classes of the nodes.")]
+Header = Annotated[bool | None, typer.Option("--header/--no-header", help="Whether the first line names columns.")]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from dssl.environment import version
+
+        typer.echo(f"dssl {version('dssl')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    pass
+
+
+@app.command(cls=_WithSettings, rich_help_panel="Train and use")
+def fit(
+    graph: Source = None,
+    *,
+    method: Annotated[str | None, typer.Option(help="Method that trains the encoder.")] = None,
+    encoder: Annotated[str | None, typer.Option(help="Kind of encoder.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting of the table below; repeatable.")
+    ] = None,
+    preset: Annotated[str | None, typer.Option(help="Named settings: default or paper.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="Published settings: a name or a .toml file.")] = None,
+    config: Annotated[Path | None, typer.Option(metavar="FILE.toml", help="File with settings.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Every use of chance follows from it.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="Run folder; by default runs/GRAPH-METHOD-SEED.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a run that is there already.")] = False,
+    nodes: Nodes = None,
+    source_column: SourceColumn = None,
+    target_column: TargetColumn = None,
+    weight_column: WeightColumn = None,
+    id_column: IdColumn = None,
+    label_column: LabelColumn = None,
+    header: Header = None,
+    directed: Annotated[
+        bool | None, typer.Option("--directed/--undirected", help="Keep the direction of links.")
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Train on a graph and write a run folder; after an interruption, the same command goes on where it stopped."""
+    from dssl import run, show
+    from dssl.resolve import resolve
+
+    flags = {
+        "graph.source": graph,
+        "graph.nodes": nodes,
+        "graph.source_column": source_column,
+        "graph.target_column": target_column,
+        "graph.weight_column": weight_column,
+        "graph.id_column": id_column,
+        "graph.label_column": label_column,
+        "graph.header": header,
+        "graph.directed": directed,
+        "method.name": method,
+        "encoder.name": encoder,
+        "preset": preset,
+        "recipe": recipe,
+        "seed": seed,
+    }
+    resolved = resolve(flags, file=config, settings=settings or [])
+    folder = out or run.default_folder(resolved)
+    with show.Progress(resolved.train.epochs, quiet=quiet) as progress:
+        outcome = run.fit(
+            resolved,
+            folder,
+            overwrite=overwrite,
+            command=shlex.join(["dssl", *sys.argv[1:]]),
+            on_graph=progress.graph,
+            on_epoch=progress.epoch,
+        )
+    show.outcome(outcome, quiet=quiet)
+
+
+@app.command(rich_help_panel="Train and use")
+def evaluate(folder: Run, *, quiet: Quiet = False) -> None:
+    """Judge the vectors of a run beside simple baselines; writes evaluation.json and embedding.png."""
+    from dssl import run, show
+
+    result = run.evaluate(folder)
+    if not quiet:
+        show.evaluation(folder, result)
+
+
+@app.command(rich_help_panel="Train and use")
+def embed(
+    folder: Run,
+    graph: Source = None,
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Output: .parquet, .csv or .npz.")],
+    layout: Annotated[str, typer.Option(help="list: one vector column; columns: one column a dimension.")] = "list",
+    nodes: Nodes = None,
+    source_column: SourceColumn = None,
+    target_column: TargetColumn = None,
+    weight_column: WeightColumn = None,
+    id_column: IdColumn = None,
+    label_column: LabelColumn = None,
+    header: Header = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write the vectors of a run, or those that its model gives to another GRAPH with the same feature columns."""
+    from dssl import run
+    from dssl.resolve import resolve
+
+    options: GraphSettings | None = None
+    if graph is not None:
+        flags = {
+            "graph.source": graph,
+            "graph.nodes": nodes,
+            "graph.source_column": source_column,
+            "graph.target_column": target_column,
+            "graph.weight_column": weight_column,
+            "graph.id_column": id_column,
+            "graph.label_column": label_column,
+            "graph.header": header,
+        }
+        options = resolve(flags).graph
+    vectors = run.embed(folder, options)
+    vectors.save(out, layout=layout)
+    if not quiet:
+        count, dim = vectors.values.shape
+        typer.echo(f"{out}: {count:,} vectors of length {dim}")
+
+
+@app.command(rich_help_panel="Look")
+def info(folder: Run) -> None:
+    """Show what is in a run folder."""
+    from dssl import show
+
+    show.info(folder)
+
+
+@app.command(rich_help_panel="Look")
+def datasets(name: Annotated[str | None, typer.Argument(help="One data set, in full.")] = None) -> None:
+    """List the known graphs with their sizes and homophily, or show one beside the published figures."""
+    from dssl import show
+
+    show.datasets(name)
+
+
+@app.command(rich_help_panel="Look")
+def settings(
+    *, markdown: Annotated[bool, typer.Option("--markdown", help="As the page docs/configuration.md.")] = False
+) -> None:
+    """List every setting with its values, default and meaning."""
+    from dssl.config import reference
+
+    if markdown:
+        typer.echo(reference(), nl=False)
+    else:
+        _print_settings()
+
+
+def _print_settings() -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from dssl.config import settings as rows
+
+    table = Table(title="Settings for --set", title_justify="left", box=None, pad_edge=False)
+    table.add_column("setting", no_wrap=True)
+    for name in ("value", "default", "meaning"):
+        table.add_column(name)
+    for row in rows():
+        table.add_row(row.path, escape(row.allowed), escape(row.default), escape(row.help))
+    Console().print(table)
+
+
+def main() -> None:
+    """Run the command line; what a user can cause is one line on stderr and exit code 2."""
+    try:
+        code = app(standalone_mode=False)
+    except DsslError as error:
+        _fail(str(error))
+    except KeyboardInterrupt:
+        _interrupted()
+    except BrokenPipeError:
+        # The reader (head, less) has gone: nothing is wrong. Keep the interpreter from flushing into the closed pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except OSError as error:
+        _fail(f"{error.filename or 'a file'}: {error.strerror or error}")
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # no usage error of Typer's, but a bug of ours: show all of it
+            raise
+        _fail(f"{error.format_message()} (see `dssl --help`)")
+    else:
+        if code == 130:
+            _interrupted()
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str) -> None:
+    sys.stderr.write(f"dssl: error: {' '.join(message.split())}\n")
+    sys.exit(2)
+
+
+def _interrupted() -> None:
+    sys.stderr.write("dssl: interrupted; if this was a fit, the same command goes on from the last checkpoint\n")
+    sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

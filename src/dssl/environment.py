@@ -1,0 +1,64 @@
+"""Where and how a run was made: versions, machine, command, time, memory."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+_PACKAGES = ("dssl", "torch", "torch_geometric", "numba", "numpy", "pyarrow", "scikit-learn", "scipy")
+
+
+def describe(command: str, *, started: datetime, resumed_at: int) -> dict[str, Any]:
+    """Return the record of a run that ends now.
+
+    Args:
+        command: what was called.
+        started: when.
+        resumed_at: epochs that an earlier process had done.
+    """
+    finished = datetime.now(UTC)
+    return {
+        "command": command,
+        "started": started.isoformat(timespec="seconds"),
+        "finished": finished.isoformat(timespec="seconds"),
+        "seconds": round((finished - started).total_seconds(), 3),
+        "resumed_at_epoch": resumed_at,
+        "peak_memory_mb": round(peak_memory() / 2**20, 1),
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in _PACKAGES},
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+    }
+
+
+def version(package: str) -> str:
+    """Return the installed version of a package."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def peak_memory() -> int:
+    """Return the largest memory that this process had so far, in bytes; 0 where the system does not tell."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _processor() -> str:
+    information = Path("/proc/cpuinfo")
+    if information.exists():
+        for line in information.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor()

@@ -1,0 +1,345 @@
+"""The run folder: what ``dssl fit`` writes, and what the other commands read.
+
+``config.toml`` and ``graph.json`` open a run, ``environment.json`` closes it: a folder without the last is unfinished,
+and the same ``fit`` goes on where it stopped. Every file is written in one step, ``metrics.jsonl`` line by line.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dssl import config as configuration
+from dssl import environment, files
+from dssl.config import Config, GraphSettings
+from dssl.errors import DsslError, RunError
+from dssl.model import CONFIG, DSSL, FEATURES, WEIGHTS
+
+if TYPE_CHECKING:
+    from dssl.embeddings import Embeddings
+    from dssl.features import Encoding
+    from dssl.graph import Graph
+
+METRICS, GRAPH, EMBEDDINGS = "metrics.jsonl", "graph.json", "embeddings.parquet"
+EVALUATION, ENVIRONMENT, PICTURE, CHECKPOINT = (
+    "evaluation.json",
+    "environment.json",
+    "embedding.png",
+    "checkpoint.safetensors",
+)
+FILES = {
+    CONFIG: "every setting of the run",
+    GRAPH: "the graph: sizes, homophily, what was done to it",
+    METRICS: "a record per epoch",
+    WEIGHTS: "the trained network",
+    FEATURES: "the feature columns that it expects",
+    EMBEDDINGS: "id and vector of each node",
+    EVALUATION: "how good the vectors are",
+    PICTURE: "a map of the vectors",
+    ENVIRONMENT: "versions, machine, command, time, memory",
+    CHECKPOINT: "the state to resume an unfinished run from",
+}
+Record = dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a finished training has to say.
+
+    Args:
+        folder: the run folder.
+        graph: summary of the graph.
+        environment: the record of the run.
+        record: the record of the last epoch, empty if there was none.
+        warnings: plain sentences on what went wrong in training.
+    """
+
+    folder: Path
+    graph: dict[str, Any]
+    environment: dict[str, Any]
+    record: Record
+    warnings: list[str]
+
+
+def default_folder(config: Config) -> Path:
+    """Return ``runs/<graph>-<method>-<seed>``.
+
+    >>> default_folder(Config(graph=GraphSettings(source="data/my graph.csv"))).as_posix()
+    'runs/my-graph-dssl-0'
+    """
+    source = config.graph.source
+    name = source if re.match(r"\w+:", source) else Path(source).name.partition(".")[0]
+    slug = re.sub(r"[^\w.=]+", "-", name).strip("-")[:60] or "graph"
+    return Path("runs") / f"{slug}-{config.method.name}-{config.seed}"
+
+
+def load_graph(options: GraphSettings, *, encoding: Encoding | None = None) -> Graph:
+    """Read the graph that the settings name.
+
+    Args:
+        options: the graph section of a configuration.
+        encoding: how the columns of a node table became features when a model was fitted.
+    """
+    from dssl import datasets
+
+    if not options.source:
+        raise RunError("no graph is named; give a data set, a python: or synthetic: spec, or an edge file")
+    # The steps on the links are the model's for any graph; for a file they are the reader's, in one go and recorded.
+    is_file = _is_file(options.source)
+    return datasets.load(
+        options.source,
+        nodes=options.nodes,
+        source_column=options.source_column,
+        target_column=options.target_column,
+        weight_column=options.weight_column,
+        id_column=options.id_column,
+        label_column=options.label_column,
+        header=options.header,
+        directed=options.directed if is_file else False,
+        self_loops=options.self_loops if is_file else "remove",
+        encoding=encoding if is_file else None,
+    )
+
+
+def with_full_paths(options: GraphSettings) -> GraphSettings:
+    """Return the settings with files as full paths, so that a run can be evaluated from any folder."""
+    changes = {}
+    if _is_file(options.source):
+        changes["source"] = str(Path(options.source).resolve())
+    if options.nodes is not None:
+        changes["nodes"] = str(Path(options.nodes).resolve())
+    return options.model_copy(update=changes)
+
+
+def _is_file(source: str) -> bool:
+    """Whether a source that no data set is named by is a file."""
+    path = Path(source)
+    return (path.suffix != "" or path.name != source) and path.is_file()
+
+
+def fit(
+    config: Config,
+    folder: Path,
+    *,
+    overwrite: bool = False,
+    command: str = "",
+    on_graph: Callable[[Graph], None] | None = None,
+    on_epoch: Callable[[Record], None] | None = None,
+) -> Outcome:
+    """Train a model in a run folder, or go on with an unfinished training of the same settings and graph.
+
+    Args:
+        config: the complete configuration.
+        folder: the run folder.
+        overwrite: remove the files of a run that is there already.
+        command: what the user called, for the record.
+        on_graph: called with the graph once it is read.
+        on_epoch: called with the record of each epoch.
+    """
+    from dssl import train
+    from dssl.statistics import summary
+
+    started = datetime.now(UTC)
+    train.device(config.train.device)  # a device that is not there is known before a large graph is read
+    config = config.model_copy(update={"graph": with_full_paths(config.graph)})
+    _claim(folder, config, overwrite=overwrite)
+    graph = load_graph(config.graph)
+    described: dict[str, Any] = {"fingerprint": graph.fingerprint(), "summary": summary(graph)}
+    if overwrite:
+        for name in FILES:
+            (folder / name).unlink(missing_ok=True)
+    if (folder / GRAPH).exists() and read_json(folder / GRAPH).get("fingerprint") != described["fingerprint"]:
+        raise RunError(
+            f"{folder} holds an unfinished run on another state of the graph {config.graph.source!r}; "
+            "start anew with --overwrite, or choose another folder with --out"
+        )
+    files.write_text(folder / CONFIG, configuration.to_toml(config))
+    files.write_json(folder / GRAPH, described)
+    if on_graph is not None:
+        on_graph(graph)
+    metrics = _Metrics(folder / METRICS, every=config.train.log_every, epochs=config.train.epochs)
+
+    def note(record: Record) -> None:
+        metrics.add(record)
+        if on_epoch is not None:
+            on_epoch(record)
+
+    model = DSSL.from_config(config).fit(graph, on_epoch=note, checkpoint=folder / CHECKPOINT)
+    metrics.close()
+    model.save(folder)
+    model.embeddings_.save(folder / EMBEDDINGS)
+    prepared = {"structure": model.inputs.structure, "features": model.inputs.num_features}
+    files.write_json(folder / GRAPH, {**described, "prepared": prepared, "warnings": model.warnings_})
+    record = environment.describe(command, started=started, resumed_at=model.epochs_ - len(model.metrics_))
+    files.write_json(folder / ENVIRONMENT, record)
+    (folder / CHECKPOINT).unlink(missing_ok=True)
+    last = read_metrics(folder)[-1:] or [{}]
+    return Outcome(folder, described["summary"], record, last[0], model.warnings_)
+
+
+def evaluate(folder: Path) -> dict[str, Any]:
+    """Judge the embeddings of a run, write ``evaluation.json`` and ``embedding.png``, and return the former."""
+    from dssl import evaluate as evaluation
+    from dssl import plots
+    from dssl.inputs import links
+
+    config = read_config(folder)
+    vectors = read_embeddings(folder)
+    graph = load_graph(config.graph)
+    if graph.fingerprint() != read_json(folder / GRAPH).get("fingerprint") or not graph.ids.equals(vectors.ids):
+        raise RunError(
+            f"the graph {config.graph.source!r} is not as it was when {folder} was fitted; "
+            "fit it again, or restore the files"
+        )
+    graph = links(graph, directed=config.graph.directed, self_loops=config.graph.self_loops)
+    options = config.evaluate
+    result = evaluation.evaluate(
+        graph,
+        vectors.values,
+        splits=options.splits,
+        train_share=options.train_share,
+        validation_share=options.validation_share,
+        seed=config.seed,
+    )
+    files.write_json(folder / EVALUATION, result)
+    plots.embedding_map(vectors.values, graph.y, folder / PICTURE)
+    return result
+
+
+def embed(folder: Path, options: GraphSettings | None = None) -> Embeddings:
+    """Return the vectors of the fitted graph, or those that the model of a run gives to another graph."""
+    if options is None:
+        return read_embeddings(folder)
+    read_config(folder)
+    model = DSSL.load(folder)
+    fitted = model.config.graph
+    kept = options.model_copy(update={"directed": fitted.directed, "self_loops": fitted.self_loops})
+    return model.embed(load_graph(kept, encoding=model.inputs.encoding))
+
+
+def read_config(folder: Path, *, finished: bool = True) -> Config:
+    """Read the configuration of a run; by default of a finished one."""
+    if not (folder / CONFIG).is_file():
+        raise RunError(
+            f"{folder} is not a run folder: it has no {CONFIG}; make one with `dssl fit GRAPH --out {folder}`"
+        )
+    config = configuration.from_toml(read_text(folder / CONFIG), str(folder / CONFIG))
+    if finished and not (folder / ENVIRONMENT).exists():
+        raise RunError(f"{folder} is an unfinished run; run its `dssl fit` again to complete it")
+    return config
+
+
+def read_metrics(folder: Path) -> list[Record]:
+    """Read the records of the epochs; a line that a kill cut short is left out."""
+    path = folder / METRICS
+    if not path.exists():
+        return []
+    lines = read_text(path).split("\n")
+    try:
+        return [json.loads(line) for line in lines[:-1]]
+    except ValueError:
+        raise RunError(f"{path} is damaged: a line is no JSON; fit again with --overwrite") from None
+
+
+def read_embeddings(folder: Path) -> Embeddings:
+    """Read the embeddings of a finished run."""
+    from dssl.embeddings import Embeddings
+
+    read_config(folder)
+    return Embeddings.load(folder / EMBEDDINGS)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON file of a run."""
+    try:
+        value = json.loads(read_text(path))
+    except ValueError as error:
+        if isinstance(error, DsslError):
+            raise
+        raise RunError(f"{path} is damaged: no valid JSON; fit or evaluate the run again") from None
+    if not isinstance(value, dict):
+        raise RunError(f"{path} is damaged: no JSON object; fit or evaluate the run again")
+    return value
+
+
+def read_text(path: Path) -> str:
+    """Read a text file of a run."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise RunError(f"{path} cannot be read ({error.strerror}); fit or evaluate the run again") from None
+    except UnicodeDecodeError:
+        raise RunError(f"{path} is damaged: not UTF-8 text; fit or evaluate the run again") from None
+
+
+def _claim(folder: Path, config: Config, *, overwrite: bool) -> None:
+    """See that the folder is new, or an unfinished run of the same settings, or may be written over."""
+    if folder.exists() and not folder.is_dir():
+        raise RunError(f"{folder} is a file; choose a folder with --out")
+    if not folder.exists() or all(path.name.startswith(".") for path in folder.iterdir()):
+        return
+    if not (folder / CONFIG).exists():
+        raise RunError(f"{folder} is not empty and no run folder; choose another with --out")
+    if overwrite:
+        return
+    if (folder / ENVIRONMENT).exists():
+        raise RunError(f"{folder} holds a finished run; replace it with --overwrite, or choose another with --out")
+    different = _differences(read_config(folder, finished=False), config)
+    if different:
+        raise RunError(
+            f"{folder} holds an unfinished run with other settings ({', '.join(different)}); "
+            "start anew with --overwrite, or choose another folder with --out"
+        )
+
+
+def _differences(old: Config, new: Config) -> list[str]:
+    before, after = old.model_dump(), new.model_dump()
+    found = []
+    for row in configuration.settings():
+        section, _, leaf = row.path.rpartition(".")
+        was, now = (table[section].get(leaf) if section else table[leaf] for table in (before, after))
+        if was != now:
+            found.append(f"{row.path} was {was!r}, is {now!r}")
+    return found
+
+
+class _Metrics:
+    """``metrics.jsonl``: a line per logged epoch, and always the last one.
+
+    The first record decides where it goes on: lines of that epoch and later ones were written after the checkpoint
+    that training resumed from, and are written anew.
+    """
+
+    def __init__(self, path: Path, *, every: int, epochs: int) -> None:
+        self.path, self.every, self.epochs = path, every, epochs
+        self.started = False
+        self.waiting: Record | None = None
+
+    def add(self, record: Record) -> None:
+        if not self.started:
+            kept = [line for line in read_metrics(self.path.parent) if line["epoch"] < record["epoch"]]
+            files.write_text(self.path, "".join(f"{json.dumps(line)}\n" for line in kept))
+            self.started = True
+        if record["epoch"] % self.every and record["epoch"] != self.epochs:
+            self.waiting = record
+        else:
+            self._write(record)
+
+    def close(self) -> None:
+        """Write the last record if it was none of those to be logged: training ended early."""
+        if self.waiting is not None:
+            self._write(self.waiting)
+        elif not self.started and not self.path.exists():
+            files.write_text(self.path, "")
+
+    def _write(self, record: Record) -> None:
+        self.waiting = None
+        finite = {name: value if math.isfinite(value) else None for name, value in record.items()}
+        with self.path.open("a", encoding="utf-8") as handle:
+            handle.write(json.dumps(finite) + "\n")

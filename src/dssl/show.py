@@ -1,0 +1,262 @@
+"""What the commands print: tables and progress with Rich on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+
+from dssl import run
+from dssl.errors import DsslError
+
+if TYPE_CHECKING:
+    from dssl.graph import Graph
+
+# What the progress line shows of a record, with short names.
+SHOWN = {
+    "loss": "loss",
+    "effective_rank": "rank",
+    "posterior_entropy": "entropy",
+    "factor_usage_max": "usage",
+}
+
+
+class Progress:
+    """Progress of a training on stderr: a bar on a terminal, about ten plain lines elsewhere.
+
+    Args:
+        epochs: how many there will be.
+        quiet: show nothing.
+    """
+
+    def __init__(self, epochs: int, *, quiet: bool) -> None:
+        self.epochs, self.quiet = epochs, quiet
+        self.console = Console(stderr=True)
+        self.bar: Bar | None = None
+        self.task: Any = None
+        self.started = time.perf_counter()
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+    def graph(self, graph: Graph) -> None:
+        """Say what was read, and what was done to it."""
+        if self.quiet:
+            return
+        self.console.print(escape(str(graph)), highlight=False, soft_wrap=True)
+        for change in graph.history:
+            self.console.print(f"  {escape(str(change))}", highlight=False, soft_wrap=True)
+        if self.console.is_terminal and self.epochs:
+            columns = (TextColumn("epoch {task.completed}/{task.total}"), BarColumn(), TimeRemainingColumn())
+            self.bar = Bar(*columns, TextColumn("{task.fields[text]}"), console=self.console)
+            self.task = self.bar.add_task("", total=self.epochs, text="")
+            self.bar.start()
+
+    def epoch(self, record: Mapping[str, float]) -> None:
+        """Show the record of an epoch."""
+        epoch = int(record["epoch"])
+        if self.bar is not None:
+            self.bar.update(self.task, completed=epoch, text=line(record))
+        elif not self.quiet and (epoch % max(self.epochs // 10, 1) == 0 or epoch == self.epochs):
+            seconds = time.perf_counter() - self.started
+            self.console.print(f"epoch {epoch}/{self.epochs}  {line(record)}  {seconds:.0f} s", soft_wrap=True)
+
+
+def line(record: Mapping[str, float | None]) -> str:
+    """Return the loss and the collapse statistics of a record in one line.
+
+    >>> line({"epoch": 1, "loss": 0.25, "effective_rank": 31.04, "local": 1.0})
+    'loss 0.25  rank 31.04'
+    """
+    return "  ".join(f"{short} {_number(record[name])}" for name, short in SHOWN.items() if name in record)
+
+
+def outcome(found: run.Outcome, *, quiet: bool) -> None:
+    """Print the end of a training: what, how long, how it went, where the files are, and what to do next."""
+    for sentence in found.warnings:
+        Console(stderr=True).print(f"[yellow]warning:[/yellow] {escape(sentence)}", highlight=False, soft_wrap=True)
+    if quiet:
+        _out().print(str(found.folder), markup=False, highlight=False, soft_wrap=True)
+        return
+    seconds, memory = found.environment["seconds"], found.environment["peak_memory_mb"]
+    table = _pairs()
+    table.add_row("graph", _graph_line(found.graph))
+    table.add_row("time", f"{seconds:.1f} s, {memory:,.0f} MB at most")
+    if found.record:
+        table.add_row("training", f"{int(found.record['epoch'])} epochs, {line(found.record)}")
+    table.add_row("folder", escape(str(found.folder)))
+    table.add_row("next", f"dssl evaluate {escape(str(found.folder))}")
+    _out().print(table)
+
+
+def evaluation(folder: Path, result: Mapping[str, Any]) -> None:
+    """Print an evaluation beside the sanity baselines."""
+    console = _out()
+    console.print(_evaluation_table(result))
+    for text in _verdict(result):
+        console.print(escape(text), soft_wrap=True, highlight=False)
+    console.print(f"{escape(str(folder / run.EVALUATION))}, {escape(str(folder / run.PICTURE))}", soft_wrap=True)
+
+
+def info(folder: Path) -> None:
+    """Print what is in a run folder; a damaged part is named, and the rest is shown."""
+    config = run.read_config(folder, finished=False)
+    console = _out()
+    table = _pairs()
+    table.add_row("run", escape(str(folder)) + ("" if (folder / run.ENVIRONMENT).exists() else " (unfinished)"))
+    described = _part(table, folder, run.GRAPH)
+    if described:
+        table.add_row("graph", _graph_line(described.get("summary", {})))
+        for change in described.get("summary", {}).get("history", []):
+            table.add_row("", escape(str(change)))
+        for sentence in described.get("warnings", []):
+            table.add_row("warning", f"[yellow]{escape(sentence)}[/yellow]")
+    table.add_row("settings", escape(", ".join(_changes(config)) or "all as by default"))
+    records = run.read_metrics(folder)
+    if records:
+        table.add_row("training", f"{int(records[-1]['epoch'])} epochs, {line(records[-1])}")
+    made = _part(table, folder, run.ENVIRONMENT)
+    if made:
+        table.add_row(
+            "made", f"{made.get('finished')} in {made.get('seconds')} s by dssl {made['packages'].get('dssl')}"
+        )
+        table.add_row("command", escape(str(made.get("command"))))
+    console.print(table)
+    result = _part(table, folder, run.EVALUATION)
+    if result:
+        console.print(_evaluation_table(result))
+    files = Table("file", "size", "what", box=None, pad_edge=False)
+    for name, meaning in run.FILES.items():
+        if (folder / name).exists():
+            files.add_row(name, f"{(folder / name).stat().st_size:,}", meaning)
+    console.print(files)
+
+
+def datasets(name: str | None) -> None:
+    """Print the known graphs, or one of them beside the paper's figures."""
+    from dssl import datasets as known
+
+    console = _out()
+    if name is None:
+        names = ("nodes", "edges", "features", "classes")
+        measures = ("edge_homophily", "class_average_homophily", "node_homophily", "adjusted_homophily")
+        table = Table("name", *names, "h", "ĥ", "node", "adjusted", "here", box=None, pad_edge=False)
+        for entry in known.catalogue():
+            figures = [_number(entry[key]) for key in (*names, *measures)]
+            table.add_row(entry["name"], *figures, "yes" if entry["raw"] else "no")
+        console.print(table)
+        console.print("also: python:PACKAGE (python:stdlib), synthetic:h=0.25,nodes=10000, or a file of edges")
+        return
+    dataset = known.find(name)
+    table = Table(escape(dataset.name), "measured", "paper", "", box=None, pad_edge=False)
+    for row in known.compare(name):
+        agrees = {None: "", True: "as published", False: "differs"}[row.agrees]
+        table.add_row(row.quantity.replace("_", " "), _number(row.ours), _number(row.paper), agrees)
+    console.print(table)
+    for text in (dataset.note, f"from {dataset.origin}"):
+        if text:
+            console.print(escape(text), highlight=False, soft_wrap=True)
+
+
+def _out() -> Console:
+    console = Console()
+    if not console.is_terminal:
+        console.width = 160  # tables in a file or a pipe do not depend on a window
+    return console
+
+
+def _pairs() -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    return table
+
+
+def _part(table: Table, folder: Path, name: str) -> dict[str, Any]:
+    """A JSON file of the run; empty if it is missing, with a line in the table if it is damaged."""
+    if not (folder / name).exists():
+        return {}
+    try:
+        return run.read_json(folder / name)
+    except DsslError as error:
+        table.add_row("damaged", f"[red]{escape(str(error))}[/red]")
+        return {}
+
+
+def _graph_line(summary: Mapping[str, Any]) -> str:
+    text = (
+        f"{summary.get('name', '?')}: {summary.get('nodes', 0):,} nodes, {summary.get('edges', 0):,} edges, "
+        f"{summary.get('features', 0):,} features, {summary.get('classes', 0):,} classes"
+    )
+    homophily = summary.get("edge_homophily")
+    return escape(text) + ("" if homophily is None else f", edge homophily {homophily:.2f}")
+
+
+def _changes(config: Any) -> list[str]:
+    from dssl.config import settings as rows
+
+    values = config.model_dump()
+    found = []
+    for row in rows():
+        section, _, leaf = row.path.rpartition(".")
+        value = values[section].get(leaf) if section else values[leaf]
+        if value != row.value:
+            found.append(f"{row.path}={value}")
+    return found
+
+
+def _number(value: float | int | None) -> str:
+    """A figure for people: thousands separated, four significant digits, a dash for what is not known."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "–"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+
+
+def _evaluation_table(result: Mapping[str, Any]) -> Table:
+    """Accuracy of the linear probe beside the baselines, best first among these; then the label-free figures."""
+    table = Table("", "value", "±", "", box=None, pad_edge=False)
+    for name, score in (result.get("probe") or {}).items():
+        if isinstance(score, Mapping) and score.get("mean") is not None:
+            table.add_row(f"probe {name}".replace("_", " "), _number(score["mean"]), _number(score.get("std")), "")
+    for name, accuracy, spread in _baselines(result):
+        table.add_row(f"  baseline {name}", _number(accuracy), _number(spread), "accuracy")
+    for part in ("kmeans", "links", "label_free"):
+        for name, value in (result.get(part) or {}).items():
+            if isinstance(value, int | float):
+                table.add_row(f"{part} {name}".replace("_", " "), _number(value), "", "")
+    return table
+
+
+def _baselines(result: Mapping[str, Any]) -> list[tuple[str, float, float | None]]:
+    found = []
+    for name, value in (result.get("sanity") or {}).items():
+        score = value.get("accuracy", value) if isinstance(value, Mapping) else {"mean": value}
+        if isinstance(score, Mapping) and score.get("mean") is not None:
+            found.append((name, float(score["mean"]), score.get("std")))
+    return sorted(found, key=lambda row: -row[1])
+
+
+def _verdict(result: Mapping[str, Any]) -> list[str]:
+    """Say in words whether the method beats the best of the simple baselines."""
+    accuracy = (result.get("probe") or {}).get("accuracy") or {}
+    baselines = _baselines(result)
+    if not baselines or accuracy.get("mean") is None:
+        return ["the graph has no labels to test the vectors with" if not result.get("probe") else ""][:1]
+    name, best, _ = baselines[0]
+    relation = "above" if accuracy["mean"] > best else "not above"
+    return [f"accuracy {accuracy['mean']:.1%}: {relation} the best baseline ({name}, {best:.1%})"]

@@ -1,0 +1,272 @@
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dssl.embeddings import Embeddings
+
+from dssl import run
+from dssl.config import Config, from_toml
+from dssl.errors import DsslError, RunError
+from dssl.model import load_model
+from dssl.resolve import resolve
+
+SMALL = {"num_factors": 2, "dim": 4, "hidden_dim": 4, "epochs": 4, "seed": 1, "splits": 2}
+
+
+@pytest.fixture
+def edges(tmp_path: Path) -> Path:
+    """Two rings with a bridge as CSV files, ids with gaps and a node table with labels."""
+    half = 15
+    pairs = [(i, (i + 1) % half) for i in range(half)] + [(half + i, half + (i + 1) % half) for i in range(half)]
+    path = tmp_path / "edges.csv"
+    path.write_text("source,target\n" + "".join(f"n{a},n{b}\n" for a, b in [*pairs, (0, half)]))
+    generator = np.random.default_rng(0)
+    rows = [f"n{i},{'ab'[i // half]},{generator.normal() + i // half},{generator.normal()}\n" for i in range(2 * half)]
+    (tmp_path / "nodes.csv").write_text("id,label,size,age\n" + "".join(rows))
+    return path
+
+
+def config_for(edges: Path, **changes: object) -> Config:
+    return resolve({"source": str(edges), "nodes": str(edges.with_name("nodes.csv")), **SMALL, **changes})
+
+
+def test_a_run_folder_holds_everything(edges: Path, tmp_path: Path) -> None:
+    seen = []
+    outcome = run.fit(config_for(edges), tmp_path / "r", command="dssl fit x", on_epoch=seen.append)
+    names = {path.name for path in (tmp_path / "r").iterdir()}
+    assert names == set(run.FILES) - {run.CHECKPOINT, run.EVALUATION, run.PICTURE}
+    config = from_toml((tmp_path / "r" / "config.toml").read_text(), "x")
+    assert config.encoder.dim == 4
+    assert config.graph.source == str(edges.resolve())
+    vectors = Embeddings.load(tmp_path / "r" / "embeddings.parquet")
+    assert vectors.ids.to_pylist() == [f"n{i}" for i in range(30)]
+    assert vectors.values.shape == (30, 4)
+    records = run.read_metrics(tmp_path / "r")
+    assert [record["epoch"] for record in records] == [1, 2, 3, 4]
+    assert records == seen
+    for name in ("loss", "local", "global", "entropy", "effective_rank", "posterior_entropy", "factor_usage_max"):
+        assert name in records[-1]
+    described = json.loads((tmp_path / "r" / "graph.json").read_text())
+    assert described["summary"]["nodes"] == 30
+    made = json.loads((tmp_path / "r" / "environment.json").read_text())
+    assert made["command"] == "dssl fit x"
+    assert made["packages"]["torch"]
+    assert made["peak_memory_mb"] > 10
+    assert outcome.record == records[-1]
+    assert outcome.graph["edges"] == 31
+
+
+def test_same_seed_same_bytes(edges: Path, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        run.fit(config_for(edges), tmp_path / name)
+    for file in ("embeddings.parquet", "metrics.jsonl", "weights.safetensors", "features.json", "config.toml"):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes(), file
+
+
+def test_the_model_of_a_run_gives_its_embeddings(edges: Path, tmp_path: Path) -> None:
+    run.fit(config_for(edges), tmp_path / "r")
+    graph = run.load_graph(config_for(edges).graph)
+    np.testing.assert_array_equal(load_model(tmp_path / "r").transform(graph), run.embed(tmp_path / "r").values)
+
+
+def test_log_every_keeps_some_epochs_and_the_last(edges: Path, tmp_path: Path) -> None:
+    run.fit(config_for(edges, log_every=3, epochs=7), tmp_path / "r")
+    assert [record["epoch"] for record in run.read_metrics(tmp_path / "r")] == [3, 6, 7]
+
+
+def test_a_finished_run_is_kept_unless_told_otherwise(edges: Path, tmp_path: Path) -> None:
+    run.fit(config_for(edges), tmp_path / "r")
+    (tmp_path / "r" / "evaluation.json").write_text("{}")
+    (tmp_path / "r" / "notes.txt").write_text("mine")
+    with pytest.raises(RunError, match="holds a finished run; replace it with --overwrite"):
+        run.fit(config_for(edges), tmp_path / "r")
+    run.fit(config_for(edges, epochs=2), tmp_path / "r", overwrite=True)
+    assert len(run.read_metrics(tmp_path / "r")) == 2
+    assert not (tmp_path / "r" / "evaluation.json").exists()
+    assert (tmp_path / "r" / "notes.txt").read_text() == "mine"
+
+
+def test_a_failed_overwrite_leaves_the_old_run(edges: Path, tmp_path: Path) -> None:
+    run.fit(config_for(edges), tmp_path / "r")
+    with pytest.raises(DsslError):
+        run.fit(config_for(tmp_path / "none.csv"), tmp_path / "r", overwrite=True)
+    assert run.read_embeddings(tmp_path / "r").values.shape == (30, 4)
+
+
+def test_other_folders_and_files_are_left_alone(edges: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").write_text("x")
+    for overwrite in (False, True):
+        with pytest.raises(RunError, match="not empty and no run folder"):
+            run.fit(config_for(edges), tmp_path / "other", overwrite=overwrite)
+        with pytest.raises(RunError, match="is a file"):
+            run.fit(config_for(edges), edges, overwrite=overwrite)
+    assert (tmp_path / "other" / "thesis.tex").exists()
+
+
+class Stop(Exception):
+    pass
+
+
+def stop_at(epoch: int) -> object:
+    def stop(record: dict[str, float]) -> None:
+        if record["epoch"] == epoch:
+            raise Stop
+
+    return stop
+
+
+@pytest.mark.parametrize("epoch", [1, 3, 4, 9, 10])
+def test_an_interrupted_run_goes_on_to_the_same_end(edges: Path, tmp_path: Path, epoch: int) -> None:
+    config = config_for(edges, epochs=10, checkpoint_every=3, log_every=2, dropout=0.3)
+    run.fit(config, tmp_path / "whole")
+    with pytest.raises(Stop):
+        run.fit(config, tmp_path / "parts", on_epoch=stop_at(epoch))  # type: ignore[arg-type]
+    with pytest.raises(RunError, match="unfinished run; run its `dssl fit` again"):
+        run.embed(tmp_path / "parts")
+    # A kill may also cut a line short.
+    with (tmp_path / "parts" / "metrics.jsonl").open("a") as handle:
+        handle.write('{"epoch": 9, "lo')
+    seen: list[dict[str, float]] = []
+    outcome = run.fit(config, tmp_path / "parts", on_epoch=seen.append)
+    assert seen[0]["epoch"] == (epoch - 1) // 3 * 3 + 1
+    assert outcome.environment["resumed_at_epoch"] == (epoch - 1) // 3 * 3
+    assert not (tmp_path / "parts" / run.CHECKPOINT).exists()
+    for file in ("embeddings.parquet", "metrics.jsonl", "weights.safetensors"):
+        assert (tmp_path / "parts" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes(), file
+
+
+def test_a_kill_after_the_last_epoch_loses_nothing(
+    edges: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = config_for(edges)
+    run.fit(config, tmp_path / "whole")
+
+    def fail(*_: object, **__: object) -> None:
+        raise Stop
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dssl.model.DSSL.save", fail)
+        with pytest.raises(Stop):
+            run.fit(config, tmp_path / "parts")
+    outcome = run.fit(config, tmp_path / "parts")
+    assert outcome.record["epoch"] == 4
+    for file in ("embeddings.parquet", "metrics.jsonl", "weights.safetensors", "graph.json"):
+        assert (tmp_path / "parts" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes(), file
+
+
+def test_a_killed_process_goes_on_to_the_same_end(edges: Path, tmp_path: Path) -> None:
+    nodes = edges.with_name("nodes.csv")
+    command = [sys.executable, "-m", "dssl", "fit", str(edges), "--nodes", str(nodes), "--seed", "3"]
+    command += ["--set", "dim=4", "--set", "checkpoint_every=7"]
+    # Long enough to be killed in the middle on any machine: the epochs of a tiny graph take about a millisecond.
+    first = [*command, "--set", "epochs=100000", "--out", str(tmp_path / "parts")]
+    process = subprocess.Popen(first, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(600):
+            if (tmp_path / "parts" / run.CHECKPOINT).exists():
+                break
+            time.sleep(0.1)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert (tmp_path / "parts" / run.CHECKPOINT).exists()
+    assert not (tmp_path / "parts" / run.ENVIRONMENT).exists()
+    done = len(run.read_metrics(tmp_path / "parts"))
+    # The end is moved to just after the kill: the settings say nothing else about how an epoch goes.
+    settings = tmp_path / "parts" / "config.toml"
+    settings.write_text(settings.read_text().replace("epochs = 100000", f"epochs = {done + 20}"))
+    last = ["--set", f"epochs={done + 20}"]
+    for folder in ("parts", "whole"):
+        subprocess.run([*command, *last, "--out", str(tmp_path / folder)], check=True, capture_output=True)
+    for file in ("embeddings.parquet", "metrics.jsonl", "weights.safetensors"):
+        assert (tmp_path / "parts" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes(), file
+    made = json.loads((tmp_path / "parts" / run.ENVIRONMENT).read_text())
+    assert 0 < made["resumed_at_epoch"] <= done + 20
+    assert {path.name for path in (tmp_path / "parts").glob("[!.]*")} <= set(run.FILES)
+
+
+def test_an_unfinished_run_is_not_mixed_with_another(edges: Path, tmp_path: Path) -> None:
+    with pytest.raises(Stop):
+        run.fit(config_for(edges), tmp_path / "r", on_epoch=stop_at(2))  # type: ignore[arg-type]
+    with pytest.raises(RunError, match=r"other settings \(encoder.dim was 4, is 5\); start anew with --overwrite"):
+        run.fit(config_for(edges, dim=5), tmp_path / "r")
+    with edges.open("a") as handle:
+        handle.write("n3,n9\n")
+    with pytest.raises(RunError, match="another state of the graph"):
+        run.fit(config_for(edges), tmp_path / "r")
+    run.fit(config_for(edges), tmp_path / "r", overwrite=True)
+
+
+def test_evaluate_writes_its_files(edges: Path, tmp_path: Path) -> None:
+    run.fit(config_for(edges), tmp_path / "r")
+    result = run.evaluate(tmp_path / "r")
+    assert json.loads((tmp_path / "r" / "evaluation.json").read_text()) == result
+    assert 0 <= result["probe"]["accuracy"]["mean"] <= 1
+    assert "majority" in result["sanity"]
+    assert (tmp_path / "r" / "embedding.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_evaluate_refuses_a_changed_graph(edges: Path, tmp_path: Path) -> None:
+    run.fit(config_for(edges), tmp_path / "r")
+    with edges.open("a") as handle:
+        handle.write("n3,n9\n")
+    with pytest.raises(RunError, match=r"not as it was when .* was fitted"):
+        run.evaluate(tmp_path / "r")
+
+
+def test_embed_takes_a_new_graph_with_the_fitted_scaling(edges: Path, tmp_path: Path) -> None:
+    run.fit(config_for(edges), tmp_path / "r")
+    new = tmp_path / "new.csv"
+    new.write_text("source,target\nx,y\n")
+    nodes = tmp_path / "new-nodes.csv"
+    # The first two nodes of the old table under other names: alone in a table, their columns have another mean.
+    rows = edges.with_name("nodes.csv").read_text().splitlines()
+    nodes.write_text("\n".join([rows[0], "x" + rows[1][2:], "y" + rows[2][2:]]) + "\n")
+    vectors = run.embed(tmp_path / "r", config_for(new).graph.model_copy(update={"nodes": str(nodes)}))
+    assert vectors.ids.to_pylist() == ["x", "y"]
+    model = load_model(tmp_path / "r")
+    graph = run.load_graph(config_for(edges).graph)
+    from dssl.graph import Graph
+
+    pair = Graph.from_edges([0], [1], x=np.asarray(graph.x)[:2], ids=["x", "y"])
+    np.testing.assert_allclose(vectors.values, model.transform(pair), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("texas", "texas-dssl-0"),
+        ("python:stdlib", "python-stdlib-dssl-0"),
+        ("synthetic:h=0.25,nodes=10", "synthetic-h=0.25-nodes=10-dssl-0"),
+        ("/data/my graph.csv.gz", "my-graph-dssl-0"),
+        ("../../x.csv", "x-dssl-0"),
+    ],
+)
+def test_default_folders(source: str, name: str) -> None:
+    assert run.default_folder(resolve({"source": source})) == Path("runs") / name
+
+
+def test_a_graph_must_be_named() -> None:
+    with pytest.raises(RunError, match="no graph is named"):
+        run.load_graph(Config().graph)
+
+
+def test_steps_on_the_links_are_the_models_for_a_named_graph() -> None:
+    options = resolve({"source": "synthetic:h=0.5,nodes=50,classes=2,degree=4", "directed": True}).graph
+    assert run.load_graph(options).num_nodes == 50
+
+
+def test_full_paths_are_for_files_only(edges: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cora").write_text("")
+    assert run.with_full_paths(resolve({"source": "cora"}).graph).source == "cora"
+    assert run.with_full_paths(resolve({"source": "edges.csv"}).graph).source == str(edges)
+    assert run.with_full_paths(resolve({"source": "python:json"}).graph).source == "python:json"
