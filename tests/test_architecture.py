@@ -13,11 +13,11 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "dssl"
 # In pipeline order: a module imports only from modules before it, also inside functions.
 ORDER = (  # noqa: SIM905
-    "errors rng files environment kernels config resolve svd "
-    "features graph cache statistics structure tables convert codereader codegraph synthetic "
+    "errors rng files environment kernels idtable config resolve svd "
+    "features graph cache statistics structure textfile columns links convert tables codereader codegraph synthetic "
     "catalogue sources datasets "
     "inputs operators loader posterior collapse encoders methods train "
-    "embeddings logistic probe evaluate plots model run show cli __main__"
+    "embeddings logistic probe sanity evaluate plots model run show cli __main__"
 ).split()
 HEAVY = (
     "torch",

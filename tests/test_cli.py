@@ -217,7 +217,7 @@ def test_a_process_fails_alike(folder: Path) -> None:
     done = call("fit", "texsa", cwd=folder)
     assert done.returncode == 2
     assert done.stdout == ""
-    assert done.stderr.startswith("dssl: error: there is no data set 'texsa', did you mean 'texas'?")
+    assert done.stderr.startswith("dssl: error: 'texsa' is neither a file nor a data set, did you mean 'texas'?")
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dssl.embeddings import Embeddings
 
 from dssl import run
 from dssl.config import Config, from_toml
+from dssl.embeddings import Embeddings
 from dssl.errors import DsslError, RunError
 from dssl.model import load_model
 from dssl.resolve import resolve
@@ -41,7 +41,7 @@ def test_a_run_folder_holds_everything(edges: Path, tmp_path: Path) -> None:
     seen = []
     outcome = run.fit(config_for(edges), tmp_path / "r", command="dssl fit x", on_epoch=seen.append)
     names = {path.name for path in (tmp_path / "r").iterdir()}
-    assert names == set(run.FILES) - {run.CHECKPOINT, run.EVALUATION, run.PICTURE}
+    assert names == set(run.FILES) - {run.CHECKPOINT, run.EVALUATION}
     config = from_toml((tmp_path / "r" / "config.toml").read_text(), "x")
     assert config.encoder.dim == 4
     assert config.graph.source == str(edges.resolve())
@@ -59,8 +59,19 @@ def test_a_run_folder_holds_everything(edges: Path, tmp_path: Path) -> None:
     assert made["command"] == "dssl fit x"
     assert made["packages"]["torch"]
     assert made["peak_memory_mb"] > 10
+    assert (tmp_path / "r" / "embedding.png").read_bytes()[:4] == b"\x89PNG"
     assert outcome.record == records[-1]
     assert outcome.graph["edges"] == 31
+    assert described["changes"] == outcome.changes == []
+
+
+def test_what_was_done_to_the_graph_is_recorded(edges: Path, tmp_path: Path) -> None:
+    with edges.open("a") as handle:
+        handle.write("n3,n3\nn1,n0\n")
+    outcome = run.fit(resolve({"source": str(edges), **SMALL}), tmp_path / "r")
+    assert outcome.changes[:2] == ["1 self loops removed", "1 repeated edges merged"]
+    assert "features made from the links" in outcome.changes[2]
+    assert json.loads((tmp_path / "r" / "graph.json").read_text())["changes"] == outcome.changes
 
 
 def test_same_seed_same_bytes(edges: Path, tmp_path: Path) -> None:
@@ -210,8 +221,7 @@ def test_evaluate_writes_its_files(edges: Path, tmp_path: Path) -> None:
     result = run.evaluate(tmp_path / "r")
     assert json.loads((tmp_path / "r" / "evaluation.json").read_text()) == result
     assert 0 <= result["probe"]["accuracy"]["mean"] <= 1
-    assert "majority" in result["sanity"]
-    assert (tmp_path / "r" / "embedding.png").read_bytes()[:4] == b"\x89PNG"
+    assert {"majority", "raw", "smoothed", "hops", "adjacency", "random-encoder"} <= set(result["sanity"])
 
 
 def test_evaluate_refuses_a_changed_graph(edges: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -14,6 +14,7 @@ from dssl.errors import DsslError
 
 if TYPE_CHECKING:
     from dssl.config import GraphSettings
+    from dssl.embeddings import Layout
 
 app = typer.Typer(
     name="dssl",
@@ -142,10 +143,11 @@ def fit(
 
 @app.command(rich_help_panel="Train and use")
 def evaluate(folder: Run, *, quiet: Quiet = False) -> None:
-    """Judge the vectors of a run beside simple baselines; writes evaluation.json and embedding.png."""
+    """Judge the vectors of a run beside simple baselines; writes evaluation.json."""
     from dssl import run, show
 
-    result = run.evaluate(folder)
+    with show.Stages(quiet=quiet) as stages:
+        result = run.evaluate(folder, on_stage=stages.show)
     if not quiet:
         show.evaluation(folder, result)
 
@@ -184,7 +186,7 @@ def embed(
         }
         options = resolve(flags).graph
     vectors = run.embed(folder, options)
-    vectors.save(out, layout=layout)
+    vectors.save(out, layout=cast("Layout", layout))
     if not quiet:
         count, dim = vectors.values.shape
         typer.echo(f"{out}: {count:,} vectors of length {dim}")

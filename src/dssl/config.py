@@ -122,6 +122,9 @@ class EvaluateSettings(Section):
     """How embeddings are judged."""
 
     splits: int = Field(default=10, ge=1, le=1000, description="Number of random splits of the labelled nodes.")
+    split_seed: int = Field(
+        default=0, ge=0, lt=2**32, description="Seed of the splits: runs of other seeds are judged on the same ones."
+    )
     train_share: float = Field(
         default=0.6, gt=0, lt=1, description="Share of labelled nodes that train the linear probe."
     )

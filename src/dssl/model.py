@@ -64,7 +64,8 @@ class DSSL:
     """Node embeddings by decoupled self-supervised learning.
 
     After `fit`: ``embeddings_`` (an `Embeddings` of the fitted graph), ``metrics_`` (a record per epoch), ``epochs_``
-    (how many ran) and ``warnings_`` (sentences on a collapse, if there was one).
+    (how many ran), ``warnings_`` (sentences on a collapse, if there was one) and ``changes_`` (what was done to the
+    graph first).
 
     >>> from dssl.graph import Graph
     >>> graph = Graph.from_edges([0, 1, 2, 3], [1, 2, 3, 0], x=[[1, 0], [0, 1], [1, 0], [0, 1]])
@@ -77,6 +78,7 @@ class DSSL:
     metrics_: list[dict[str, float]]
     epochs_: int
     warnings_: list[str]
+    changes_: list[str]
 
     def __init__(self, **settings: Any) -> None:
         self._given = {name: value for name, value in settings.items() if value is not None}
@@ -117,6 +119,7 @@ class DSSL:
             structure_dim=options.structure_dim,
             seed=self.config.seed,
         )
+        self.changes_ = [str(change) for change in ready.history]
         self._method = self._build(self._inputs.num_features)
         self.metrics_ = []
 

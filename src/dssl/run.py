@@ -22,6 +22,9 @@ from dssl.errors import DsslError, RunError
 from dssl.model import CONFIG, DSSL, FEATURES, WEIGHTS
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from dssl.embeddings import Embeddings
     from dssl.features import Encoding
     from dssl.graph import Graph
@@ -57,6 +60,7 @@ class Outcome:
         graph: summary of the graph.
         environment: the record of the run.
         record: the record of the last epoch, empty if there was none.
+        changes: what was done to the graph before training.
         warnings: plain sentences on what went wrong in training.
     """
 
@@ -64,6 +68,7 @@ class Outcome:
     graph: dict[str, Any]
     environment: dict[str, Any]
     record: Record
+    changes: list[str]
     warnings: list[str]
 
 
@@ -142,11 +147,14 @@ def fit(
         on_graph: called with the graph once it is read.
         on_epoch: called with the record of each epoch.
     """
-    from dssl import train
+    from dssl import plots
     from dssl.statistics import summary
 
     started = datetime.now(UTC)
-    train.device(config.train.device)  # a device that is not there is known before a large graph is read
+    if config.train.device not in ("auto", "cpu"):
+        from dssl import train
+
+        train.device(config.train.device)  # one that is not there is known before a large graph is read
     config = config.model_copy(update={"graph": with_full_paths(config.graph)})
     _claim(folder, config, overwrite=overwrite)
     graph = load_graph(config.graph)
@@ -174,19 +182,24 @@ def fit(
     metrics.close()
     model.save(folder)
     model.embeddings_.save(folder / EMBEDDINGS)
-    prepared = {"structure": model.inputs.structure, "features": model.inputs.num_features}
-    files.write_json(folder / GRAPH, {**described, "prepared": prepared, "warnings": model.warnings_})
+    plots.embedding_map(model.embeddings_.values, graph.y, folder / PICTURE)
+    described |= {"changes": model.changes_, "warnings": model.warnings_}
+    files.write_json(folder / GRAPH, described)
     record = environment.describe(command, started=started, resumed_at=model.epochs_ - len(model.metrics_))
     files.write_json(folder / ENVIRONMENT, record)
     (folder / CHECKPOINT).unlink(missing_ok=True)
     last = read_metrics(folder)[-1:] or [{}]
-    return Outcome(folder, described["summary"], record, last[0], model.warnings_)
+    return Outcome(folder, described["summary"], record, last[0], model.changes_, model.warnings_)
 
 
-def evaluate(folder: Path) -> dict[str, Any]:
-    """Judge the embeddings of a run, write ``evaluation.json`` and ``embedding.png``, and return the former."""
+def evaluate(folder: Path, *, on_stage: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
+    """Judge the embeddings of a run, write ``evaluation.json``, and return it.
+
+    Args:
+        folder: the run folder.
+        on_stage: called with the name of each part before it starts.
+    """
     from dssl import evaluate as evaluation
-    from dssl import plots
     from dssl.inputs import links
 
     config = read_config(folder)
@@ -197,19 +210,24 @@ def evaluate(folder: Path) -> dict[str, Any]:
             f"the graph {config.graph.source!r} is not as it was when {folder} was fitted; "
             "fit it again, or restore the files"
         )
-    graph = links(graph, directed=config.graph.directed, self_loops=config.graph.self_loops)
     options = config.evaluate
     result = evaluation.evaluate(
-        graph,
+        links(graph, directed=config.graph.directed, self_loops=config.graph.self_loops),
         vectors.values,
         splits=options.splits,
-        train_share=options.train_share,
-        validation_share=options.validation_share,
-        seed=config.seed,
+        shares=(options.train_share, options.validation_share, 1 - options.train_share - options.validation_share),
+        seed=options.split_seed,
+        random_encoder=_untrained(config, graph) if graph.y is not None else None,
+        on_stage=on_stage,
     )
     files.write_json(folder / EVALUATION, result)
-    plots.embedding_map(vectors.values, graph.y, folder / PICTURE)
     return result
+
+
+def _untrained(config: Config, graph: Graph) -> NDArray[np.float32]:
+    """The vectors that the encoder gives before it is trained: what the training has to beat."""
+    train = config.train.model_copy(update={"epochs": 0})
+    return DSSL.from_config(config.model_copy(update={"train": train})).fit_transform(graph)
 
 
 def embed(folder: Path, options: GraphSettings | None = None) -> Embeddings:

@@ -55,12 +55,10 @@ class Progress:
             self.bar.stop()
 
     def graph(self, graph: Graph) -> None:
-        """Say what was read, and what was done to it."""
+        """Say what was read."""
         if self.quiet:
             return
         self.console.print(escape(str(graph)), highlight=False, soft_wrap=True)
-        for change in graph.history:
-            self.console.print(f"  {escape(str(change))}", highlight=False, soft_wrap=True)
         if self.console.is_terminal and self.epochs:
             columns = (TextColumn("epoch {task.completed}/{task.total}"), BarColumn(), TimeRemainingColumn())
             self.bar = Bar(*columns, TextColumn("{task.fields[text]}"), console=self.console)
@@ -96,21 +94,54 @@ def outcome(found: run.Outcome, *, quiet: bool) -> None:
     seconds, memory = found.environment["seconds"], found.environment["peak_memory_mb"]
     table = _pairs()
     table.add_row("graph", _graph_line(found.graph))
+    if found.changes:
+        table.add_row("prepared", escape("; ".join(found.changes)))
     table.add_row("time", f"{seconds:.1f} s, {memory:,.0f} MB at most")
     if found.record:
         table.add_row("training", f"{int(found.record['epoch'])} epochs, {line(found.record)}")
     table.add_row("folder", escape(str(found.folder)))
+    table.add_row("open", escape(str(found.folder / run.PICTURE)))
     table.add_row("next", f"dssl evaluate {escape(str(found.folder))}")
     _out().print(table)
+
+
+class Stages:
+    """Names of the parts of a longer work on stderr: one changing line on a terminal, plain lines elsewhere.
+
+    Args:
+        quiet: show nothing.
+    """
+
+    def __init__(self, *, quiet: bool) -> None:
+        self.console = Console(stderr=True, quiet=quiet)
+        self.status = self.console.status("reading the graph")
+
+    def __enter__(self) -> Stages:
+        if self.console.is_terminal:
+            self.status.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.status.stop()
+
+    def show(self, stage: str) -> None:
+        """Say which part starts."""
+        if self.console.is_terminal:
+            self.status.update(escape(stage))
+        else:
+            self.console.print(stage, markup=False, highlight=False)
 
 
 def evaluation(folder: Path, result: Mapping[str, Any]) -> None:
     """Print an evaluation beside the sanity baselines."""
     console = _out()
     console.print(_evaluation_table(result))
-    for text in _verdict(result):
-        console.print(escape(text), soft_wrap=True, highlight=False)
-    console.print(f"{escape(str(folder / run.EVALUATION))}, {escape(str(folder / run.PICTURE))}", soft_wrap=True)
+    reasons = [f"no {part}: {reason}" for part, reason in result.get("skipped", {}).items()]
+    for text in [*reasons, result.get("verdict", ""), str(folder / run.EVALUATION)]:
+        if text:
+            console.print(escape(text), soft_wrap=True, highlight=False)
 
 
 def info(folder: Path) -> None:
@@ -122,8 +153,8 @@ def info(folder: Path) -> None:
     described = _part(table, folder, run.GRAPH)
     if described:
         table.add_row("graph", _graph_line(described.get("summary", {})))
-        for change in described.get("summary", {}).get("history", []):
-            table.add_row("", escape(str(change)))
+        if described.get("changes"):
+            table.add_row("prepared", escape("; ".join(described["changes"])))
         for sentence in described.get("warnings", []):
             table.add_row("warning", f"[yellow]{escape(sentence)}[/yellow]")
     table.add_row("settings", escape(", ".join(_changes(config)) or "all as by default"))
@@ -136,10 +167,12 @@ def info(folder: Path) -> None:
             "made", f"{made.get('finished')} in {made.get('seconds')} s by dssl {made['packages'].get('dssl')}"
         )
         table.add_row("command", escape(str(made.get("command"))))
-    console.print(table)
     result = _part(table, folder, run.EVALUATION)
+    console.print(table)
     if result:
         console.print(_evaluation_table(result))
+        if "verdict" in result:
+            console.print(escape(result["verdict"]), soft_wrap=True, highlight=False)
     files = Table("file", "size", "what", box=None, pad_edge=False)
     for name, meaning in run.FILES.items():
         if (folder / name).exists():
@@ -228,35 +261,15 @@ def _number(value: float | int | None) -> str:
 
 
 def _evaluation_table(result: Mapping[str, Any]) -> Table:
-    """Accuracy of the linear probe beside the baselines, best first among these; then the label-free figures."""
-    table = Table("", "value", "±", "", box=None, pad_edge=False)
-    for name, score in (result.get("probe") or {}).items():
-        if isinstance(score, Mapping) and score.get("mean") is not None:
-            table.add_row(f"probe {name}".replace("_", " "), _number(score["mean"]), _number(score.get("std")), "")
-    for name, accuracy, spread in _baselines(result):
-        table.add_row(f"  baseline {name}", _number(accuracy), _number(spread), "accuracy")
+    """Accuracy of the linear probe beside the baselines, these best first; then what else was measured."""
+    table = Table("", "value", "±", box=None, pad_edge=False)
+    for name, score in result.get("probe", {}).items():
+        if isinstance(score, Mapping):
+            table.add_row(f"probe {name}".replace("_", " "), _number(score["mean"]), _number(score["std"]))
+    baselines = {name: found["accuracy"] for name, found in result.get("sanity", {}).items()}
+    for name, score in sorted(baselines.items(), key=lambda item: -item[1]["mean"]):
+        table.add_row(f"  accuracy of {name}", _number(score["mean"]), _number(score["std"]))
     for part in ("kmeans", "links", "label_free"):
-        for name, value in (result.get(part) or {}).items():
-            if isinstance(value, int | float):
-                table.add_row(f"{part} {name}".replace("_", " "), _number(value), "", "")
+        for name, value in result.get(part, {}).items():
+            table.add_row(f"{part} {name}".replace("_", " "), _number(value), "")
     return table
-
-
-def _baselines(result: Mapping[str, Any]) -> list[tuple[str, float, float | None]]:
-    found = []
-    for name, value in (result.get("sanity") or {}).items():
-        score = value.get("accuracy", value) if isinstance(value, Mapping) else {"mean": value}
-        if isinstance(score, Mapping) and score.get("mean") is not None:
-            found.append((name, float(score["mean"]), score.get("std")))
-    return sorted(found, key=lambda row: -row[1])
-
-
-def _verdict(result: Mapping[str, Any]) -> list[str]:
-    """Say in words whether the method beats the best of the simple baselines."""
-    accuracy = (result.get("probe") or {}).get("accuracy") or {}
-    baselines = _baselines(result)
-    if not baselines or accuracy.get("mean") is None:
-        return ["the graph has no labels to test the vectors with" if not result.get("probe") else ""][:1]
-    name, best, _ = baselines[0]
-    relation = "above" if accuracy["mean"] > best else "not above"
-    return [f"accuracy {accuracy['mean']:.1%}: {relation} the best baseline ({name}, {best:.1%})"]
