@@ -108,7 +108,7 @@ def load_graph(options: GraphSettings, *, encoding: Encoding | None = None) -> G
         header=options.header,
         directed=options.directed if is_file else False,
         self_loops=options.self_loops if is_file else "remove",
-        encoding=encoding if is_file else None,
+        encoding=encoding if is_file and options.nodes is not None else None,
     )
 
 
