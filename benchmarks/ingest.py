@@ -1,0 +1,129 @@
+"""Reading an edge list: `dssl.read_edges` beside ``pandas.read_csv`` + ``factorize``, time and memory.
+
+    python benchmarks/ingest.py [--edges 10_000_000] [--rounds 3] [--json FILE]
+
+Ours goes all the way to the graph (ids in order, both directions of each link, rows sorted, repeats merged); pandas
+only gets as far as positions and distinct ids. Each measurement is a process of its own, which first reads a tiny file
+(imports, compiled code); the two take turns, and the medians are given. Memory is the growth of the largest resident
+size over that before the reading; for ours it is also given as a multiple of the arrays of the final graph.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+
+
+def write_file(path: Path, edges: int, text: bool) -> None:
+    """Random links between a tenth as many nodes; integer ids have gaps, text ids are like ``user_0000007``."""
+    rng = np.random.default_rng(0)
+    nodes = max(edges // 10, 2)
+    ids = pa.array([f"user_{i:07d}" for i in range(nodes)]) if text else pa.array(np.arange(nodes) * 7 + 3)
+    schema = pa.schema([("source", ids.type), ("target", ids.type)])
+    with pa.csv.CSVWriter(path, schema, write_options=pa.csv.WriteOptions(quoting_style="none")) as writer:
+        for begin in range(0, edges, 1_000_000):
+            size = min(1_000_000, edges - begin)
+            columns = [ids.take(pa.array(rng.integers(0, nodes, size))) for _ in range(2)]
+            writer.write_table(pa.table(columns, schema=schema))
+
+
+def resident(field: str) -> int:
+    """``VmRSS`` or ``VmHWM`` (the largest so far) of this process in bytes."""
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(field))
+    return int(line.split()[1]) * 1024
+
+
+def read_ours(path: Path) -> int:
+    from dssl.tables import read_edges
+
+    graph = read_edges(path)
+    return int(graph.indptr.nbytes + graph.indices.nbytes + graph.ids.nbytes)
+
+
+def read_pandas(path: Path) -> int:
+    import pandas as pd
+
+    table = pd.read_csv(path)
+    codes, ids = pd.factorize(pd.concat([table["source"], table["target"]], ignore_index=True))
+    return int(codes.nbytes + ids.nbytes)
+
+
+READERS = {"ours": read_ours, "pandas": read_pandas}
+
+
+def measure(reader: str, path: Path, tiny: Path) -> None:
+    """Print seconds, growth of memory and size of the result as JSON; run in a process of its own."""
+    read = READERS[reader]
+    read(tiny)
+    Path("/proc/self/clear_refs").write_text("5")  # start the record of the largest resident size anew
+    before = resident("VmRSS")
+    start = time.perf_counter()
+    size = read(path)
+    seconds = time.perf_counter() - start
+    print(json.dumps({"seconds": seconds, "peak": resident("VmHWM") - before, "result": size}))
+
+
+def compare(edges: int, rounds: int, text: bool) -> dict[str, object]:
+    with tempfile.TemporaryDirectory() as folder:
+        path, tiny = Path(folder) / "edges.csv", Path(folder) / "tiny.csv"
+        write_file(path, edges, text)
+        write_file(tiny, 1000, text)
+        found: dict[str, list[dict[str, float]]] = {name: [] for name in READERS}
+        for _ in range(rounds):
+            for name in READERS:
+                command = [sys.executable, __file__, "--measure", name, str(path), str(tiny)]
+                done = subprocess.run(command, capture_output=True, text=True, check=True)
+                found[name].append(json.loads(done.stdout))
+        megabytes = path.stat().st_size / 1e6
+    middle = {
+        name: {key: statistics.median(run[key] for run in runs) for key in runs[0]} for name, runs in found.items()
+    }
+    ours, pandas = middle["ours"], middle["pandas"]
+    return {
+        "ids": "text" if text else "integers",
+        "edges": edges,
+        "file_mb": round(megabytes, 1),
+        "ours_s": round(ours["seconds"], 3),
+        "pandas_s": round(pandas["seconds"], 3),
+        "speedup": round(pandas["seconds"] / ours["seconds"], 2),
+        "ours_mb": round(ours["peak"] / 1e6, 1),
+        "pandas_mb": round(pandas["peak"] / 1e6, 1),
+        "graph_mb": round(ours["result"] / 1e6, 1),
+        "memory_ratio": round(ours["peak"] / ours["result"], 2),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--edges", type=int, default=10_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", type=Path, help="write the records here")
+    parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.measure:
+        reader, path, tiny = options.measure
+        measure(reader, Path(path), Path(tiny))
+        return
+    records = [compare(options.edges, options.rounds, text) for text in (False, True)]
+    for record in records:
+        print(
+            f"{record['edges']:,} edges, {record['ids']}: ours {record['ours_s']} s, pandas {record['pandas_s']} s "
+            f"({record['speedup']}x); memory ours {record['ours_mb']} MB = {record['memory_ratio']} x the graph, "
+            f"pandas {record['pandas_mb']} MB"
+        )
+    if options.json:
+        options.json.write_text(json.dumps(records, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
