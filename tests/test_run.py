@@ -41,7 +41,7 @@ def test_a_run_folder_holds_everything(edges: Path, tmp_path: Path) -> None:
     seen = []
     outcome = run.fit(config_for(edges), tmp_path / "r", command="dssl fit x", on_epoch=seen.append)
     names = {path.name for path in (tmp_path / "r").iterdir()}
-    assert names == set(run.FILES) - {run.CHECKPOINT, run.EVALUATION}
+    assert names == set(run.FILES) - {run.CHECKPOINT, run.EVALUATION, run.PICTURE}
     config = from_toml((tmp_path / "r" / "config.toml").read_text(), "x")
     assert config.encoder.dim == 4
     assert config.graph.source == str(edges.resolve())
@@ -59,7 +59,6 @@ def test_a_run_folder_holds_everything(edges: Path, tmp_path: Path) -> None:
     assert made["command"] == "dssl fit x"
     assert made["packages"]["torch"]
     assert made["peak_memory_mb"] > 10
-    assert (tmp_path / "r" / "embedding.png").read_bytes()[:4] == b"\x89PNG"
     assert outcome.record == records[-1]
     assert outcome.graph["edges"] == 31
     assert described["changes"] == outcome.changes == []
@@ -222,6 +221,7 @@ def test_evaluate_writes_its_files(edges: Path, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "r" / "evaluation.json").read_text()) == result
     assert 0 <= result["probe"]["accuracy"]["mean"] <= 1
     assert {"majority", "raw", "smoothed", "hops", "adjacency", "random-encoder"} <= set(result["sanity"])
+    assert (tmp_path / "r" / "embedding.png").read_bytes()[:4] == b"\x89PNG"
 
 
 def test_evaluate_refuses_a_changed_graph(edges: Path, tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def fit(
 
 @app.command(rich_help_panel="Train and use")
 def evaluate(folder: Run, *, quiet: Quiet = False) -> None:
-    """Judge the vectors of a run beside simple baselines; writes evaluation.json."""
+    """Judge the vectors of a run beside simple baselines; writes evaluation.json and embedding.png."""
     from dssl import run, show
 
     with show.Stages(quiet=quiet) as stages:

@@ -147,7 +147,6 @@ def fit(
         on_graph: called with the graph once it is read.
         on_epoch: called with the record of each epoch.
     """
-    from dssl import plots
     from dssl.statistics import summary
 
     started = datetime.now(UTC)
@@ -182,7 +181,6 @@ def fit(
     metrics.close()
     model.save(folder)
     model.embeddings_.save(folder / EMBEDDINGS)
-    plots.embedding_map(model.embeddings_.values, graph.y, folder / PICTURE)
     described |= {"changes": model.changes_, "warnings": model.warnings_}
     files.write_json(folder / GRAPH, described)
     record = environment.describe(command, started=started, resumed_at=model.epochs_ - len(model.metrics_))
@@ -193,13 +191,14 @@ def fit(
 
 
 def evaluate(folder: Path, *, on_stage: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
-    """Judge the embeddings of a run, write ``evaluation.json``, and return it.
+    """Judge the embeddings of a run, write ``evaluation.json`` and ``embedding.png``, and return the former.
 
     Args:
         folder: the run folder.
         on_stage: called with the name of each part before it starts.
     """
     from dssl import evaluate as evaluation
+    from dssl import plots
     from dssl.inputs import links
 
     config = read_config(folder)
@@ -221,6 +220,10 @@ def evaluate(folder: Path, *, on_stage: Callable[[str], None] = lambda _: None) 
         on_stage=on_stage,
     )
     files.write_json(folder / EVALUATION, result)
+    on_stage("map")
+    plots.embedding_map(
+        vectors.values, folder / PICTURE, labels=graph.y, class_names=graph.class_names, title=f"Map of {graph.name}"
+    )
     return result
 
 

@@ -100,7 +100,6 @@ def outcome(found: run.Outcome, *, quiet: bool) -> None:
     if found.record:
         table.add_row("training", f"{int(found.record['epoch'])} epochs, {line(found.record)}")
     table.add_row("folder", escape(str(found.folder)))
-    table.add_row("open", escape(str(found.folder / run.PICTURE)))
     table.add_row("next", f"dssl evaluate {escape(str(found.folder))}")
     _out().print(table)
 
@@ -139,7 +138,7 @@ def evaluation(folder: Path, result: Mapping[str, Any]) -> None:
     console = _out()
     console.print(_evaluation_table(result))
     reasons = [f"no {part}: {reason}" for part, reason in result.get("skipped", {}).items()]
-    for text in [*reasons, result.get("verdict", ""), str(folder / run.EVALUATION)]:
+    for text in [*reasons, result.get("verdict", ""), f"open {folder / run.PICTURE}"]:
         if text:
             console.print(escape(text), soft_wrap=True, highlight=False)
 
