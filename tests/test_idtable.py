@@ -69,4 +69,5 @@ def test_other_columns_and_ends_of_lines_are_passed_over():
     "line", ["1", "1,", ",1", "1,2,3", "1, 2", "01,2", "-0,1", "+1,2", '"1",2', "1.0,2", "a,2", "1" * 19 + ",1", "-,1"]
 )
 def test_the_fast_parser_is_in_doubt_about_all_else(line):
+    assert parsed(b"1,2\r3,4\r\n") == -1  # more lines than newlines
     assert parsed(f"5,6\n{line}\n7,8\n".encode()) == -1

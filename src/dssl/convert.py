@@ -187,7 +187,8 @@ def to_pyg(graph: Graph) -> Data:
     if isinstance(graph.x, sparse.csr_array):
         entries = graph.x.tocoo()
         where = torch.from_numpy(np.stack(entries.coords).astype(np.int64))
-        data.x = torch.sparse_coo_tensor(where, torch.from_numpy(entries.data.copy()), entries.shape, is_coalesced=True)
+        values = torch.from_numpy(entries.data.copy())
+        data.x = torch.sparse_coo_tensor(where, values, entries.shape, check_invariants=True, is_coalesced=True)
     elif graph.x is not None:
         data.x = torch.from_numpy(graph.x.copy())
     if graph.y is not None:

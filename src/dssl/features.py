@@ -179,10 +179,11 @@ def _fit(name: str, values: pa.Array) -> Column:
         return Column(name, "flag")
     if _is_number(kind):
         numbers = _numbers(name, values)
+        largest = np.abs(numbers).max(initial=0)
+        if largest > 1e100:  # whose squares are too large for a standard deviation
+            raise GraphError(f"column {name!r} holds numbers up to {largest}; scale it down first, or drop it")
         mean = float(numbers.mean()) if numbers.size else 0.0
         std = float(numbers.std()) if numbers.size else 1.0
-        if not np.isfinite([mean, std]).all():
-            raise GraphError(f"column {name!r} holds numbers up to {numbers.max()}; scale it down first, or drop it")
         # A constant column has a standard deviation of rounding errors only.
         return Column(name, "number", mean, std if std > 1e-12 * abs(mean) else 0.0)
     if is_text(kind):

@@ -316,6 +316,8 @@ class Graph:
         state = hashlib.blake2b(digest_size=16)
         state.update(f"{self.directed}|{self.ids.type}|{self.num_features}".encode())
         for array in (self.indptr, self.indices, self.weights, self.y, *_parts(self.x)):
+            if array is not None and array is not self.indices and array.dtype == np.int32:
+                array = array.astype(np.int64)  # SciPy's choice for the rows of sparse features
             state.update(b"-" if array is None else np.ascontiguousarray(array).data)
         for array in _id_bytes(self.ids):
             state.update(np.ascontiguousarray(array).data)

@@ -73,6 +73,8 @@ def parse_integers(
         if text[at] == 10 or text[at] == 13:  # an empty line, or the rest of the end of a line
             at += 1
             continue
+        if row == out.shape[1]:
+            return -1
         for column in range(width):
             if column == columns[0] or column == columns[1]:
                 sign = 1

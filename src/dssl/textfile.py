@@ -9,10 +9,10 @@ import csv
 import gzip
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -77,7 +77,7 @@ class TextColumns:
         if not lines:
             raise GraphError(f"{path} holds no rows; give a file with at least one")
         self._delimiter = _delimiter(lines[0], kind)
-        rows = [row for row in csv.reader(lines, delimiter=self._delimiter) if row]
+        rows = [fields for _, fields in self._fields(lines)]
         if header is None:
             header = see_header(rows, wanted, self.title) if edges else True
         if not edges and all(NUMBER.fullmatch(field.strip()) for field in rows[0]):
@@ -103,7 +103,7 @@ class TextColumns:
             raise GraphError(f"{self._path} is not text: it holds bytes that no text has; name it after what it is")
         if not whole:  # the last line may be cut, and with it a letter
             head = head[: head.rfind(b"\n") + 1] or head
-        lines = head.removeprefix(MARK).splitlines()
+        lines = head.removeprefix(MARK).split(b"\n")
         return [self._decode(line, number) for number, line in enumerate(lines, 1)]
 
     def _decode(self, line: bytes, number: int) -> str:
@@ -126,13 +126,15 @@ class TextColumns:
         types = {**dict.fromkeys(ids, pa.int64() if integers else pa.string()), **dict.fromkeys(numbers, pa.float64())}
 
         def parse(text: bytes) -> pa.Table:
-            if integers:
-                plain = None if numbers else self._plain_integers(text, ids)
-                if plain is not None:
-                    return plain
-                if self._padded(text, ids):
-                    raise NotIntegers
-            return self._parse(text, types, [*ids, *numbers], {})
+            plain = self._plain_integers(text, ids) if integers else None
+            if plain is not None and not numbers:
+                return plain
+            if plain is not None:
+                rest = self._parse(text, types, numbers)
+                return pa.table([*plain.columns, *rest.columns], names=[*ids, *numbers])
+            if integers and self._padded(text, ids):
+                raise NotIntegers
+            return self._parse(text, types, [*ids, *numbers])
 
         with ThreadPoolExecutor(1) as pool:
             ahead: Future[pa.Table] | None = None
@@ -165,17 +167,13 @@ class TextColumns:
                     yield text
                 text = handle.read(BLOCK)
 
-    def _parse(
-        self, text: bytes, types: Mapping[str, pa.DataType], columns: Sequence[str], convert: Mapping[str, Any]
-    ) -> pa.Table:
+    def _parse(self, text: bytes, types: Mapping[str, pa.DataType], columns: Sequence[str]) -> pa.Table:
         return arrow_csv.read_csv(
             pa.BufferReader(text),
             arrow_csv.ReadOptions(column_names=self.names, block_size=BLOCK // 2),
             arrow_csv.ParseOptions(delimiter=self._delimiter),
             arrow_csv.ConvertOptions(
-                column_types=types,
-                include_columns=columns,
-                **(convert or {"null_values": [""], "strings_can_be_null": True}),
+                column_types=types, include_columns=columns, null_values=[""], strings_can_be_null=True
             ),
         )
 
@@ -193,7 +191,7 @@ class TextColumns:
         return None if rows < 0 else pa.table([out[0, :rows], out[1, :rows]], names=list(ids))
 
     def _padded(self, text: bytes, ids: Sequence[str]) -> bool:
-        table = self._parse(text, dict.fromkeys(ids, pa.string()), ids, {})
+        table = self._parse(text, dict.fromkeys(ids, pa.string()), ids)
         return any(pc.any(pc.match_substring_regex(table[name], r"^[+-]?0[0-9]")).as_py() for name in ids)
 
     def read(self, types: Mapping[str, pa.DataType]) -> pa.Table:
@@ -237,10 +235,17 @@ class TextColumns:
             for _ in range(self._skip):
                 handle.readline()
             lines = (self._decode(line, number) for number, line in enumerate(handle, self._skip + 1))
-            reader = csv.reader(lines, delimiter=self._delimiter)
+            yield from self._fields(lines)
+
+    def _fields(self, lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+        reader = csv.reader(lines, delimiter=self._delimiter)
+        try:
             for fields in reader:
                 if fields:
                     yield self._skip + reader.line_num, fields
+        except csv.Error as error:
+            line = self._skip + reader.line_num
+            raise GraphError(f"{self.title}, line {line} cannot be read ({one_line(error)}); correct it") from None
 
     def place(self, row: int) -> str:
         """The line of a row, empty lines counted."""
