@@ -1,0 +1,198 @@
+"""Pictures of a run: a map of the embedding, and the curves of the training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dssl.errors import DsslError
+from dssl.files import replacing
+from dssl.rng import integer, stream
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MAX_POINTS = 20_000
+# Okabe and Ito's colours (without black), which people with any colour vision can tell apart, darker yellow.
+COLOURS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#c9b700", "#555555")
+MARKERS = ("o", "^", "s")
+UNLABELLED = "#c8c8c8"
+NOT_CURVES = ("epoch", "step")
+
+
+def embedding_map(
+    values: NDArray[np.floating[Any]],
+    path: str | Path,
+    *,
+    labels: ArrayLike | None = None,
+    class_names: Sequence[str] | None = None,
+    title: str = "Map of the embedding",
+    seed: int = 0,
+) -> str:
+    """Draw the nodes in the plane, coloured by class, as a PNG.
+
+    Args:
+        values: embeddings, shape ``(N, d)``; of more than 20,000 a seeded sample is drawn.
+        path: where to write.
+        labels: class of each node, −1 where unknown, shape ``(N,)``.
+        class_names: a name for each class.
+        title: text above the map.
+        seed: of the sample and of the layout.
+
+    Returns:
+        The layout, ``"t-SNE"`` or ``"PCA"``.
+    """
+    values = np.asarray(values, dtype=np.float32)
+    if values.ndim != 2 or not values.size or not np.isfinite(values).all():
+        raise DsslError(f"a map needs finite embeddings of at least one node and dimension, not shape {values.shape}")
+    n = values.shape[0]
+    classes = np.full(n, -1) if labels is None else np.asarray(labels)
+    if classes.shape != (n,):
+        raise DsslError(f"{classes.size} labels for a map of {n} nodes; give one label per node")
+    drawn = np.sort(stream(seed, "map").permutation(n)[:MAX_POINTS])
+    points, layout = layout_plane(values[drawn], seed=seed)
+    figure, axes = _figure(8.6, 6.4)
+    handles = _scatter(axes, points, classes[drawn], class_names)
+    axes.set_title(title, loc="left", fontsize=13)
+    note = f"{layout} of {drawn.size:,} nodes" + (f", a sample of {n:,}" if drawn.size < n else "")
+    axes.set_xlabel(note, loc="left", fontsize=9, color="#666666")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.spines[:].set_color("#dddddd")
+    if labels is not None:
+        axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=9)
+    _save(figure, Path(path))
+    return layout
+
+
+def training_curves(metrics: Sequence[dict[str, Any]], path: str | Path, *, title: str = "Training") -> None:
+    """Draw each logged number over the epochs in a small panel of its own, as a PNG.
+
+    Args:
+        metrics: the records of ``metrics.jsonl``; ``epoch`` (or ``step``, or else the position) is the horizontal axis.
+        path: where to write.
+        title: text above the panels.
+    """
+    names = list(dict.fromkeys(k for record in metrics for k, v in record.items() if _is_curve(k, v)))
+    if not names:
+        raise DsslError("the metrics hold no numbers to draw; train for at least one epoch first")
+    columns = min(4, len(names))
+    rows = math.ceil(len(names) / columns)
+    figure, _ = _figure(3.0 * columns, 2.2 * rows + 0.5, panels=False)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=13)
+    clock = next((name for name in NOT_CURVES if all(name in record for record in metrics)), None)
+    for at, name in enumerate(names):
+        axes = figure.add_subplot(rows, columns, at + 1)
+        records = [(i, record) for i, record in enumerate(metrics) if _is_curve(name, record.get(name))]
+        x = [i if clock is None else record[clock] for i, record in records]
+        axes.plot(
+            x, [record[name] for _, record in records], color=COLOURS[0], lw=1.4, marker="o" if len(x) < 3 else ""
+        )
+        axes.set_title(name.replace("_", " "), loc="left", fontsize=10)
+        axes.tick_params(labelsize=8)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(color="#eeeeee")
+        if at >= len(names) - columns:
+            axes.set_xlabel(clock or "record", fontsize=9)
+    _save(figure, Path(path))
+
+
+def layout_plane(values: NDArray[np.float32], *, seed: int = 0) -> tuple[NDArray[np.float64], str]:
+    """Lay rows out in the plane: t-SNE from the principal components, or these alone where t-SNE makes no sense.
+
+    Returns:
+        Coordinates, shape ``(N, 2)``, and the name of the layout.
+    """
+    components = _principal_components(values, 50)
+    distinct = np.unique(components[:1000], axis=0).shape[0]
+    if distinct < 10 or components.shape[1] < 3:
+        plane = np.zeros((len(values), 2))
+        plane[:, : components.shape[1]] = components[:, :2]
+        return plane, "PCA"
+    from openTSNE import TSNE  # type: ignore[import-untyped]
+
+    start = components[:, :2] / components[:, 0].std() * 1e-4
+    model = TSNE(
+        perplexity=min(30, (len(values) - 1) / 3),
+        initialization=start,
+        early_exaggeration_iter=150,
+        n_iter=250,
+        neighbors="exact" if len(values) < 1000 else "annoy",
+        negative_gradient_method="bh" if len(values) < 1000 else "fft",
+        n_jobs=1,
+        random_state=integer(seed, "t-sne") % 2**31,
+    )
+    return np.asarray(model.fit(components), dtype=np.float64), "t-SNE"
+
+
+def _principal_components(values: NDArray[np.float32], count: int) -> NDArray[np.float64]:
+    """Coordinates along the principal axes that have variance, the largest first, shape ``(N, at most count)``."""
+    scale = float(np.abs(values).max()) or 1.0
+    centred = values.astype(np.float64) / scale
+    centred -= centred.mean(axis=0)
+    variance, axes = np.linalg.eigh(centred.T @ centred / len(values))
+    axes = axes[:, variance > 1e-12][:, ::-1][:, :count]
+    axes *= np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])  # the sign of an axis is arbitrary
+    return np.asarray(centred @ axes)
+
+
+def _scatter(
+    axes: Axes, points: NDArray[np.float64], classes: NDArray[np.integer[Any]], class_names: Sequence[str] | None
+) -> list[Any]:
+    size = float(np.clip(600 / math.sqrt(len(points)), 4, 40))
+    known, counts = np.unique(classes[classes >= 0], return_counts=True)
+    shown = np.sort(known[np.argsort(-counts, kind="stable")[: len(COLOURS) * len(MARKERS)]])
+    rest = ~np.isin(classes, shown)
+    _dots(axes, points[rest], UNLABELLED, "o", size, "")
+    # Points of all classes in one random order: no class hides another because it comes later.
+    order = stream(0, "drawing order").permutation(np.flatnonzero(~rest))
+    for part in np.array_split(order, max(1, min(20, order.size // 200))):
+        for at, label in enumerate(shown):
+            here = part[classes[part] == label]
+            _dots(axes, points[here], *_look(at), size, "")
+    handles = []
+    for at, label in enumerate(shown):
+        name = str(label) if class_names is None else str(class_names[label])
+        handles.append(_dots(axes, points[:0], *_look(at), 36, name if len(name) <= 28 else name[:27] + "…"))
+    if rest.any():
+        name = "other or no label" if known.size > shown.size else "no label"
+        handles.append(_dots(axes, points[:0], UNLABELLED, "o", 36, name))
+    return handles
+
+
+def _look(at: int) -> tuple[str, str]:
+    return COLOURS[at % len(COLOURS)], MARKERS[at // len(COLOURS) % len(MARKERS)]
+
+
+def _dots(axes: Axes, points: NDArray[np.float64], colour: str, marker: str, size: float, name: str) -> Any:
+    name = name.replace("$", r"\$")  # no formulas in class names
+    return axes.scatter(
+        points[:, 0], points[:, 1], s=size, c=colour, marker=marker, alpha=0.75, linewidths=0, label=name
+    )
+
+
+def _figure(width: float, height: float, *, panels: bool = True) -> tuple[Figure, Any]:
+    """A figure that belongs to no window system and to no global state."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.add_subplot() if panels else None
+
+
+def _save(figure: Figure, path: Path) -> None:
+    with replacing(path) as temporary:
+        figure.savefig(temporary, dpi=150, format="png", metadata={"Software": None})
+
+
+def _is_curve(name: str, value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and math.isfinite(value) and name not in NOT_CURVES
