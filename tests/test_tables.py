@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import pickle
+import re
 from pathlib import Path
 
 import numpy as np
@@ -443,3 +444,19 @@ def test_bad_tables_in_memory(edges, message):
     with pytest.raises(GraphError, match=message) as caught:
         from_tables(edges)
     assert "\n" not in str(caught.value)
+
+
+def test_the_examples_of_the_page_work(tmp_path, monkeypatch, capsys):
+    page = (Path(__file__).parents[1] / "docs" / "data.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    tables = re.findall(r"```csv\n(.*?)```", page, re.DOTALL)
+    for name, content in zip(("edges.csv", "nodes.csv"), tables, strict=True):
+        write(tmp_path, name, content)
+    first, memory, later = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    names: dict[str, object] = {}
+    exec(first, names)
+    shown = [line.split("# ")[-1] for line in first.splitlines() if line.startswith("print")]
+    assert capsys.readouterr().out.splitlines() == [*shown[:-1], "()"]
+    exec(later, names)
+    exec(memory, names)
+    assert names["graph"].num_nodes == 3

@@ -54,11 +54,7 @@ def choose_column(source: Columns, wanted: str, option: str) -> str:
 
 
 def ending(path: Path) -> str:
-    """Return the ending of a file that decides how it is read, in lower case; an unknown one is refused.
-
-    >>> ending(Path("my.edges.CSV.gz"))
-    '.csv.gz'
-    """
+    """Return the ending of a file that decides how it is read, in lower case; an unknown one is refused."""
     name = path.name.lower()
     found = [known for known in ENDINGS if name.endswith(known)]
     if path.is_dir():
