@@ -120,8 +120,9 @@ def main() -> None:
     for record in records:
         print(
             f"{record['edges']:,} edges, {record['ids']}: ours {record['ours_s']} s, pandas {record['pandas_s']} s "
-            f"({record['speedup']}x; processor {record['ours_cpu_s']} s and {record['pandas_cpu_s']} s); memory ours {record['ours_mb']} MB = {record['memory_ratio']} x the graph, "
-            f"pandas {record['pandas_mb']} MB"
+            f"({record['speedup']}x; processor {record['ours_cpu_s']} s and {record['pandas_cpu_s']} s); "
+            f"memory ours {record['ours_mb']} MB = {record['memory_ratio']} x the graph, pandas "
+            f"{record['pandas_mb']} MB"
         )
     if options.json:
         options.json.write_text(json.dumps(records, indent=2) + "\n")

@@ -22,6 +22,7 @@ Words = NDArray[np.uint64]
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: Fibonacci hashing (Knuth, TAOCP 3, section 6.4)
 HALF = np.uint64(32)
 ONE = np.uint64(1)
+EIGHT = np.uint64(8)
 BATCH = 128
 
 
@@ -58,7 +59,7 @@ def parse_integers(
     """Read two columns of integers from plain lines of text; return the number of rows, or −1 if in doubt.
 
     It is in doubt about everything but plain integers: quotes, spaces, missing values, leading zeros, more than 18
-    digits, or a line with another number of values. On what it knows it takes a quarter of Arrow's time.
+    digits, or a line with another number of values. On what it knows it takes half of Arrow's time.
 
     Args:
         text: whole lines, the last one closed by a newline.
@@ -166,23 +167,24 @@ class IntegerTable:
 
 
 @_compiled
-def _pack(data: NDArray[np.uint8], begin: int, end: int, words: Words, at: int) -> np.uint64:
+def _pack(data: NDArray[np.uint8], begin: int, end: int, words: Words, place: int) -> np.uint64:
     """Write a text as 64-bit words, closed by a byte 1 and zeros (so that no two texts look alike); return its hash."""
     state = np.uint64(0)
-    for k in range((end - begin) // 8 + 1):
+    at, stop = np.uint64(begin), np.uint64(end)
+    while at + EIGHT <= stop:
         word = np.uint64(0)
-        shift = np.uint64(0)
-        stop = min(begin + 8, end)
-        full = stop == begin + 8
-        while begin < stop:
-            word |= np.uint64(data[begin]) << shift
-            shift += np.uint64(8)
-            begin += 1
-        if not full:
-            word |= ONE << shift
-        words[at + k] = word
+        for k in range(8):  # a loop of fixed length over unsigned places: the compiler makes it one load
+            word |= np.uint64(data[at + np.uint64(k)]) << np.uint64(8 * k)
+        words[place] = word
+        place += 1
         state = _mix(state, word)
-    return state
+        at += EIGHT
+    word = ONE
+    while stop > at:
+        stop -= ONE
+        word = (word << EIGHT) | np.uint64(data[stop])
+    words[place] = word
+    return _mix(state, word)
 
 
 @_compiled
