@@ -16,7 +16,7 @@ import pytest
 from dssl.cli import app, main
 from dssl.config import settings
 
-SMALL = ["--set", "dim=4", "--set", "epochs=3", "--set", "num_factors=2", "--set", "splits=2"]
+SMALL = ["--set", "dim=4", "--set", "skip=false", "--set", "epochs=3", "--set", "num_factors=2", "--set", "splits=2"]
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 

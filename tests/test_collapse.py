@@ -15,7 +15,9 @@ def test_effective_rank_is_the_exponential_of_the_entropy_of_singular_values() -
     wanted = math.exp(-sum(share * math.log(share) for share in shares))
     assert collapse.effective_rank(h) == pytest.approx(wanted, rel=1e-5)
     assert collapse.effective_rank(torch.ones(10, 6)) == pytest.approx(1, abs=1e-3)
-    assert collapse.effective_rank(torch.zeros(10, 6)) >= 0
+    assert collapse.effective_rank(torch.zeros(10, 6)) == 0
+    isotropic = torch.randn(20_000, 16, generator=torch.Generator().manual_seed(1))
+    assert collapse.effective_rank(isotropic) == pytest.approx(16, rel=0.01)
 
 
 @pytest.mark.parametrize(

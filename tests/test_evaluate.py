@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dssl import sanity
+from dssl import sanity, svd
 from dssl.errors import DsslError
 from dssl.evaluate import (
     HeldOutLinks,
-    effective_rank,
     evaluate,
     kmeans,
     label_free,
@@ -77,20 +76,8 @@ def test_baselines_equal_the_dense_formulas(as_sparse):
 def test_truncated_svd_finds_the_leading_directions_of_a_large_matrix():
     rng = np.random.default_rng(0)
     matrix = (rng.normal(size=(300, 80)) * np.geomspace(1, 0.01, 80)).astype(np.float32)
-    found = sanity.truncated_svd(lambda q: matrix @ q, lambda q: matrix.T @ q, (300, 80), 10)
+    found = svd.truncated_svd(svd.Product(lambda q: matrix @ q, lambda q: matrix.T @ q, (300, 80)), 10)
     np.testing.assert_allclose(np.linalg.norm(found, axis=0), np.linalg.svd(matrix)[1][:10], rtol=1e-4)
-
-
-def test_effective_rank_at_the_extremes():
-    rng = np.random.default_rng(0)
-    assert effective_rank(np.outer(rng.normal(size=50), rng.normal(size=8)).astype(np.float32)) == pytest.approx(
-        1, abs=1e-3
-    )
-    assert effective_rank(rng.normal(size=(20_000, 16))) == pytest.approx(16, rel=0.01)
-    assert effective_rank(np.zeros((5, 3))) == 0
-    matrix = rng.normal(size=(30, 6))
-    share = np.linalg.svd(matrix)[1] / np.linalg.svd(matrix)[1].sum()
-    assert effective_rank(matrix) == pytest.approx(np.exp(-(share * np.log(share)).sum()))
 
 
 def test_label_free_measures_against_literal_loops_and_a_collapsed_embedding():

@@ -27,7 +27,7 @@ def two_blocks(nodes: int = 12, *, names: tuple[str, ...] | None = ("a", "b", "c
 
 
 def small(**settings: object) -> DSSL:
-    return DSSL(**{"num_factors": 2, "dim": 4, "hidden_dim": 4, "epochs": 3, "seed": 1, **settings})
+    return DSSL(**{"num_factors": 2, "dim": 4, "hidden_dim": 4, "skip": False, "epochs": 3, "seed": 1, **settings})
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import torch
 from scipy import sparse
 
 from dssl import kernels
-from dssl.operators import Operator, gcn_matrix, mean_matrix
+from dssl.operators import Operator
 
 CPU = torch.device("cpu")
 
@@ -33,20 +33,6 @@ def test_both_compiled_products_agree_bit_for_bit() -> None:
     kernels._multiply_together(*parts, dense, together)
     np.testing.assert_array_equal(alone, together)
     np.testing.assert_allclose(alone, matrix.toarray() @ dense, atol=1e-5)
-
-
-def test_gcn_matrix_is_the_formula() -> None:
-    adjacency = random_matrix(6, 6)
-    adjacency = sparse.csr_array(adjacency + adjacency.T)
-    looped = adjacency.toarray() + np.eye(6)
-    scale = np.diag(1 / np.sqrt(looped.sum(axis=1)))
-    np.testing.assert_allclose(gcn_matrix(adjacency).toarray(), scale @ looped @ scale, rtol=1e-5)
-
-
-def test_mean_matrix_averages_and_leaves_isolated_nodes_at_zero() -> None:
-    adjacency = sparse.csr_array(np.array([[0, 2, 6], [2, 0, 0], [0, 0, 0]], np.float32))
-    found = mean_matrix(adjacency).toarray()
-    np.testing.assert_allclose(found, [[0, 0.25, 0.75], [1, 0, 0], [0, 0, 0]])
 
 
 def test_sampling_is_seeded_without_repeats_and_from_the_row() -> None:

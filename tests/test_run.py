@@ -17,7 +17,7 @@ from dssl.errors import DsslError, RunError
 from dssl.model import load_model
 from dssl.resolve import resolve
 
-SMALL = {"num_factors": 2, "dim": 4, "hidden_dim": 4, "epochs": 4, "seed": 1, "splits": 2}
+SMALL = {"num_factors": 2, "dim": 4, "hidden_dim": 4, "skip": False, "epochs": 4, "seed": 1, "splits": 2}
 
 
 @pytest.fixture

@@ -20,10 +20,17 @@ def effective_rank(h: Tensor) -> float:
     >>> round(effective_rank(torch.eye(4)), 6), round(effective_rank(torch.ones(9, 4)), 3)
     (4.0, 1.0)
     """
-    gram = h.double().T @ h.double()
-    values = torch.linalg.eigvalsh(gram).clamp_min(0).sqrt()
-    shares = values / values.sum().clamp_min(1e-30)
-    return float(torch.exp(-(shares * shares.clamp_min(1e-30).log()).sum()))
+    gram = torch.zeros(h.shape[1], h.shape[1], dtype=torch.float64, device=h.device)
+    for start in range(0, len(h), 8192):  # in parts: no copy of h in double precision
+        part = h[start : start + 8192].double()
+        gram += part.T @ part
+    squares = torch.linalg.eigvalsh(gram)
+    # Below this an eigenvalue is rounding, whose root would count as a direction.
+    values = squares[squares > 1e-13 * squares.max().clamp_min(1e-300)].sqrt()
+    if not len(values):
+        return 0.0
+    shares = values / values.sum()
+    return float(torch.exp(-(shares * shares.log()).sum()))
 
 
 def factor_statistics(usage: Tensor, mean_entropy: float) -> dict[str, float]:

@@ -36,6 +36,9 @@ class GraphSettings(Section):
     weight_column: str | None = Field(default=None, description="Column of the edge file with the weight of each link.")
     id_column: str | None = Field(default=None, description="Column of the node file with the ids.")
     label_column: str | None = Field(default=None, description="Column of the node file with the class of each node.")
+    feature_columns: tuple[str, ...] | None = Field(
+        default=None, strict=False, description="Columns of the node file that become features; by default all others."
+    )
     header: bool | None = Field(default=None, description="Whether the first line of the edge file names the columns.")
     directed: bool = Field(default=False, description="Keep the direction of links; otherwise each counts both ways.")
     self_loops: Literal["remove", "keep"] = Field(
@@ -51,11 +54,16 @@ class EncoderSettings(Section):
     """The network that turns features and links into vectors."""
 
     name: Literal["gcn", "gat", "sage", "gin", "mlp", "hops"] = Field(default="hops", description="Kind of encoder.")
-    dim: int = Field(default=64, ge=1, description="Length of the vector of a node.")
+    dim: int = Field(default=64, ge=1, description="Length of the trained vector of a node.")
     hidden_dim: int = Field(default=64, ge=1, description="Width of the hidden layers.")
     layers: int = Field(default=2, ge=1, le=16, description="Number of layers: how many links away a node sees.")
     dropout: float = Field(default=0.0, ge=0, lt=1, description="Share of hidden values dropped in training.")
     batch_norm: bool = Field(default=False, description="Normalise each hidden value over the nodes.")
+    skip: bool = Field(
+        default=True, description="Put principal components of features and links beside the trained vector."
+    )
+    skip_dim: int = Field(default=64, ge=1, description="Components of the features, and of their averages.")
+    skip_link_dim: int = Field(default=128, ge=1, description="Components of the links, and of smoothed features.")
 
 
 class DSSLSettings(Section):
@@ -160,7 +168,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "default": {},
     # The paper to the letter, with the collapse that docs/methods/dssl.md shows.
     "paper": {
-        "encoder": {"name": "gcn"},
+        "encoder": {"name": "gcn", "skip": False},
         "method": {
             "estimator": "gumbel",
             "head": "product",

@@ -9,6 +9,7 @@ dssl.errors.DatasetError: 'texsa' is neither a file nor a data set, did you mean
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ def load(
     weight_column: str | None = None,
     id_column: str | None = None,
     label_column: str | None = None,
+    feature_columns: Sequence[str] | None = None,
     header: bool | None = None,
     directed: bool = False,
     self_loops: SelfLoops = "remove",
@@ -57,6 +59,7 @@ def load(
         weight_column: column with the weight of each edge.
         id_column: column of the node table with the ids.
         label_column: column of the node table with the classes.
+        feature_columns: columns of the node table that become features; by default all others.
         header: whether the edge file has a header; by default this is seen from the file.
         directed: keep the direction of edges.
         self_loops: remove or keep edges from a node to itself.
@@ -74,6 +77,7 @@ def load(
             weight_column=weight_column,
             id_column=id_column,
             label_column=label_column,
+            feature_columns=feature_columns,
             header=header,
             directed=directed,
             self_loops=self_loops,
@@ -86,6 +90,7 @@ def load(
         "the weight column": weight_column,
         "the id column": id_column,
         "the label column": label_column,
+        "the feature columns": feature_columns,
         "whether there is a header": header,
         "directed": directed or None,
         "self_loops": None if self_loops == "remove" else self_loops,

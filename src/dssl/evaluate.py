@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 
+from dssl.collapse import effective_rank
 from dssl.errors import DsslError
 from dssl.graph import Graph
 from dssl.logistic import one_thread
@@ -120,30 +122,11 @@ def label_free(graph: Graph, values: NDArray[np.float32], *, seed: int = 0) -> d
     linked = _squared_distances(unit, np.stack([graph.sources()[arcs], graph.indices[arcs]]))
     apart = _squared_distances(unit, pairs)
     return {
-        "effective_rank": effective_rank(values),
+        "effective_rank": effective_rank(torch.from_numpy(values)),
         "alignment": float(linked.mean()) if linked.size else None,
         "uniformity": float(np.log(np.exp(-2 * apart).mean())) if apart.size else None,
         "mean_direction": float(np.square(unit.mean(axis=0, dtype=np.float64)).sum()),
     }
-
-
-def effective_rank(values: NDArray[np.floating[Any]]) -> float:
-    """RankMe: exp of the entropy of the singular values as shares of their sum; 0 if all are 0.
-
-    >>> round(effective_rank(np.eye(5)), 6), round(effective_rank(np.ones((5, 3))), 6)
-    (5.0, 1.0)
-    """
-    gram = np.zeros((values.shape[1], values.shape[1]))
-    for start in range(0, values.shape[0], 8192):
-        block = values[start : start + 8192].astype(np.float64)
-        gram += block.T @ block
-    squares = np.linalg.eigvalsh(gram)
-    # Below this an eigenvalue is rounding, whose root would count as a direction.
-    singular = np.sqrt(squares[squares > 1e-13 * max(squares.max(initial=0.0), 1e-300)])
-    if not singular.size:
-        return 0.0
-    share = singular / singular.sum()
-    return float(np.exp(-(share * np.log(share)).sum()))
 
 
 def kmeans(values: NDArray[np.float32], y: ArrayLike, *, seed: int = 0) -> dict[str, float]:

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from dssl import kernels, rng
 from dssl.graph import Graph
-from dssl.operators import Operator, gcn_matrix, mean_matrix
+from dssl.matrices import gcn_matrix, mean_matrix
+from dssl.operators import Operator
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,7 +39,7 @@ ABSENT = -1e4  # intercept of a class without training rows: its probability is 
 def one_thread() -> Iterator[None]:
     """Let torch, BLAS and OpenMP use one thread each inside the block, and restore them after."""
     import torch
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    from threadpoolctl import threadpool_limits
 
     before = torch.get_num_threads()
     torch.set_num_threads(1)  # also for the threads that are started inside the block

@@ -23,16 +23,18 @@ from dssl.resolve import resolve
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from torch import nn
+    from torch import Tensor, nn
 
     from dssl.embeddings import Embeddings
     from dssl.methods import Method
+    from dssl.readout import Readout
 
     EpochCallback = Callable[[dict[str, float]], None]
 
 CONFIG, WEIGHTS, FEATURES = "config.toml", "weights.safetensors", "features.json"
 # Settings that say how a file is read or how a result is judged: nothing that an estimator could use.
 _NOT_KEYWORDS = ("graph.source", "graph.nodes", "graph.header", "_column", "evaluate.")
+_READOUT = "readout."  # how the tensors of the fixed blocks are told from the method's
 _Class = TypeVar("_Class", bound=type)
 
 
@@ -71,7 +73,7 @@ class DSSL:
     >>> graph = Graph.from_edges([0, 1, 2, 3], [1, 2, 3, 0], x=[[1, 0], [0, 1], [1, 0], [0, 1]])
     >>> model = DSSL(num_factors=2, dim=4, epochs=2, seed=1).fit(graph)
     >>> model.transform(graph).shape
-    (4, 4)
+    (4, 16)
     """
 
     embeddings_: Embeddings
@@ -88,6 +90,7 @@ class DSSL:
         self.config = resolve({name: _plain(value) for name, value in self._given.items()})
         self._method: nn.Module | None = None
         self._inputs: Inputs | None = None
+        self._readout: Readout | None = None
 
     @classmethod
     def from_config(cls, config: configuration.Config) -> DSSL:
@@ -146,21 +149,28 @@ class DSSL:
             )
             method = cast("Method", self._method)
             self.warnings_ = method.warnings()
-            self.embeddings_ = _embeddings(graph, method.embed(ready))
+            values = method.embed(ready)
+            self._readout = self._build_readout()
+            if self._readout is not None:
+                self._readout.fit(ready, values, seed=self.config.seed)
+                values = self._readout.join(ready, values)
+            self.embeddings_ = _embeddings(graph, values)
         return self
 
     def transform(self, graph: Graph) -> NDArray[np.float32]:
-        """Return one vector per node, shape ``(N, dim)``.
+        """Return one vector per node: ``dim`` trained columns, and those of the fixed blocks unless ``skip=False``.
 
         The graph may be the fitted one, a grown one, or a new one with the same feature columns.
         """
         method, inputs = self._fitted()
         _check_graph(graph)
+        ready = inputs.apply(graph)
         with _threads(self.config.train.threads):
-            return cast("Method", method).embed(inputs.apply(graph))
+            values = cast("Method", method).embed(ready)
+            return values if self._readout is None else self._readout.join(ready, values)
 
     def fit_transform(self, graph: Graph) -> NDArray[np.float32]:
-        """Train on a graph and return its vectors, shape ``(N, dim)``."""
+        """Train on a graph and return its vectors, as `transform` does."""
         return self.fit(graph).embeddings_.values
 
     def embed(self, graph: Graph) -> Embeddings:
@@ -176,12 +186,12 @@ class DSSL:
         """Write the fitted model to a folder: settings, weights and feature columns, no pickles."""
         from safetensors.torch import save_file
 
-        method, inputs = self._fitted()
+        _, inputs = self._fitted()
         folder = Path(folder)
         files.write_text(folder / CONFIG, configuration.to_toml(self.config))
         files.write_json(folder / FEATURES, inputs.to_json())
         with files.replacing(folder / WEIGHTS) as path:
-            save_file({name: value.detach().cpu().contiguous() for name, value in method.state_dict().items()}, path)
+            save_file({name: value.detach().cpu().contiguous() for name, value in self._state().items()}, path)
 
     @classmethod
     def load(cls, folder: str | Path) -> DSSL:
@@ -201,8 +211,15 @@ class DSSL:
             raise RunError(f"{folder / FEATURES} is damaged ({error!r:.80}); fit the model again") from None
         path = folder / WEIGHTS
         method = model._build(model._inputs.num_features)
+        model._readout = model._build_readout()
         try:
-            method.load_state_dict(load_file(path))
+            tensors = load_file(path)
+            method.load_state_dict({name: value for name, value in tensors.items() if not name.startswith(_READOUT)})
+            if model._readout is not None:
+                own = {
+                    name.removeprefix(_READOUT): value for name, value in tensors.items() if name.startswith(_READOUT)
+                }
+                model._readout.load_state_dict(own)
         except (SafetensorError, RuntimeError, OSError):
             reason = "is damaged or of another model" if path.exists() else "is missing"
             raise RunError(f"{path} {reason}; fit the model again") from None
@@ -240,6 +257,19 @@ class DSSL:
                 batch_norm=options.batch_norm,
             )
             return methods.build(self.config.method, encoder=encoder, in_dim=in_dim)
+
+    def _build_readout(self) -> Readout | None:
+        from dssl.readout import Readout
+
+        options = self.config.encoder
+        return Readout(dim=options.skip_dim, link_dim=options.skip_link_dim) if options.skip else None
+
+    def _state(self) -> dict[str, Tensor]:
+        """All tensors of the fitted model, by name."""
+        tensors: dict[str, Tensor] = dict(self._fitted()[0].state_dict())
+        if self._readout is not None:
+            tensors |= {f"{_READOUT}{name}": value for name, value in self._readout.state_dict().items()}
+        return tensors
 
     def _fitted(self) -> tuple[nn.Module, Inputs]:
         if self._method is None or self._inputs is None:

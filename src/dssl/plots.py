@@ -116,7 +116,7 @@ def layout_plane(values: NDArray[np.float32], *, seed: int = 0) -> tuple[NDArray
         plane = np.zeros((len(values), 2))
         plane[:, : components.shape[1]] = components[:, :2]
         return plane, "PCA"
-    from openTSNE import TSNE  # type: ignore[import-untyped]
+    from openTSNE import TSNE
 
     start = components[:, :2] / components[:, 0].std() * 1e-4
     model = TSNE(

@@ -105,6 +105,7 @@ def load_graph(options: GraphSettings, *, encoding: Encoding | None = None) -> G
         weight_column=options.weight_column,
         id_column=options.id_column,
         label_column=options.label_column,
+        feature_columns=options.feature_columns,
         header=options.header,
         directed=options.directed if is_file else False,
         self_loops=options.self_loops if is_file else "remove",
@@ -228,9 +229,10 @@ def evaluate(folder: Path, *, on_stage: Callable[[str], None] = lambda _: None) 
 
 
 def _untrained(config: Config, graph: Graph) -> NDArray[np.float32]:
-    """The vectors that the encoder gives before it is trained: what the training has to beat."""
+    """The vectors that the encoder alone gives before it is trained: what the training has to beat."""
     train = config.train.model_copy(update={"epochs": 0})
-    return DSSL.from_config(config.model_copy(update={"train": train})).fit_transform(graph)
+    encoder = config.encoder.model_copy(update={"skip": False})
+    return DSSL.from_config(config.model_copy(update={"train": train, "encoder": encoder})).fit_transform(graph)
 
 
 def embed(folder: Path, options: GraphSettings | None = None) -> Embeddings:

@@ -22,6 +22,7 @@ from scipy import sparse
 
 from dssl.errors import GraphError, nearest
 from dssl.graph import Change, Graph
+from dssl.matrices import normalised_matrix
 from dssl.svd import truncated_svd
 
 Structure = Literal["degree", "svd", "identity"]
@@ -127,7 +128,7 @@ def svd_features(graph: Graph, dim: int, seed: int = 0) -> tuple[NDArray[np.floa
     Returns:
         Features ``(N, min(dim, N))`` and their names.
     """
-    matrix = _normalised(graph.adjacency())
+    matrix = normalised_matrix(graph.adjacency())
     if not graph.directed:
         x = _leading(matrix, dim, seed)
         return x, tuple(f"svd {i}" for i in range(x.shape[1]))
@@ -135,14 +136,6 @@ def svd_features(graph: Graph, dim: int, seed: int = 0) -> tuple[NDArray[np.floa
     parts = {side: _leading(rows, max(dim // 2, 1), seed) for side, rows in sides.items()}
     names = tuple(f"svd {side} {i}" for side, part in parts.items() for i in range(part.shape[1]))
     return np.hstack(list(parts.values())), names
-
-
-def _normalised(adjacency: sparse.csr_array) -> sparse.csr_array:
-    scale = [np.asarray(adjacency.sum(axis=axis)).reshape(-1) for axis in (1, 0)]
-    left, right = (1 / np.sqrt(np.where(total > 0, total, 1)).astype(np.float32) for total in scale)
-    rows = np.repeat(left, np.diff(adjacency.indptr))
-    values = adjacency.data * rows * right[adjacency.indices]
-    return sparse.csr_array((values, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
 
 
 def _leading(matrix: sparse.csr_array, dim: int, seed: int) -> NDArray[np.float32]:

@@ -1,7 +1,13 @@
-"""The leading components of a matrix, dense or sparse: the same bytes from the same matrix, and never a wide copy."""
+"""The leading singular vectors of a matrix that may be dense, sparse, or known by its products alone.
+
+Subspace iteration from a fixed start (Halko et al. 2011): the same bytes from the same matrix, no wide copy, and,
+unlike scikit-learn's, no matrix needed: S²X, which is dense where X is not, is never formed.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,28 +16,88 @@ from scipy import sparse
 
 from dssl import rng
 
+POWER_ITERATIONS = 6  # spectra of graphs decay slowly
+SMALL = 256  # up to this many rows or columns, LAPACK is exact and as fast
 
-def truncated_svd(matrix: NDArray[Any] | sparse.csr_array, dim: int, *, seed: int = 0) -> NDArray[np.float32]:
-    """Return U Σ of the ``dim`` largest singular values, shape ``(N, min(dim, N, F))``.
+Dense = NDArray[np.float32]
 
-    Randomised (Halko et al. 2011, scikit-learn's) unless the matrix is small; each column's sign is set so that
-    its largest entry is positive.
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A matrix of shape ``shape`` by its product with a dense one, and its transpose's."""
+
+    times: Callable[[Dense], Dense]
+    transposed: Callable[[Dense], Dense]
+    shape: tuple[int, int]
+
+
+def truncated_svd(matrix: Dense | sparse.csr_array | Product, dim: int, *, seed: int = 0) -> Dense:
+    """Return U Σ of the ``dim`` largest singular values, shape ``(N, min(dim, N, F))``, the largest first.
+
+    Each column's sign is set so that its largest entry is positive.
 
     >>> truncated_svd(np.array([[3.0, 0.0], [0.0, 2.0]]), 1)
     array([[3.],
            [0.]], dtype=float32)
     """
-    dim = min(dim, *matrix.shape)
-    if not dim:
-        return np.zeros((matrix.shape[0], 0), np.float32)
-    if min(matrix.shape) <= 256 or dim > 0.5 * min(matrix.shape):
-        dense = matrix.toarray() if isinstance(matrix, sparse.csr_array) else np.asarray(matrix)
-        u, s, _ = np.linalg.svd(dense.astype(np.float64), full_matrices=False)
-    else:
-        from sklearn.utils.extmath import randomized_svd
+    u, s, _ = _decompose(matrix, dim, seed)
+    return _with_signs(u * s)
 
-        state = rng.integer(seed, "svd") % 2**31
-        u, s, _ = randomized_svd(matrix, dim, n_iter=6, n_oversamples=20, random_state=state)
-    values = u[:, :dim] * s[:dim]
-    signs = np.sign(values[np.abs(values).argmax(axis=0), np.arange(dim)])
-    return np.ascontiguousarray(values * np.where(signs == 0, 1, signs), dtype=np.float32)
+
+def right_vectors(matrix: Dense | sparse.csr_array | Product, dim: int, *, seed: int = 0) -> Dense:
+    """Return V of the ``dim`` largest singular values, shape ``(F, min(dim, N, F))``: ``matrix @ V`` is U Σ.
+
+    >>> right_vectors(np.array([[3.0, 0.0], [0.0, 2.0]]), 1)
+    array([[1.],
+           [0.]], dtype=float32)
+    """
+    return _with_signs(_decompose(matrix, dim, seed)[2])
+
+
+def smoothed(x: Dense | sparse.csr_array, smoothing: sparse.csr_array) -> Product:
+    """S²X for a symmetric S, by its products."""
+    return Product(
+        lambda q: smoothing @ (smoothing @ (x @ q)),
+        lambda q: x.T @ (smoothing @ (smoothing @ q)),
+        (int(x.shape[0]), int(x.shape[1])),
+    )
+
+
+def _decompose(
+    matrix: Dense | sparse.csr_array | Product, dim: int, seed: int
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """U of shape ``(N, dim)``, the singular values, and V of shape ``(F, dim)``."""
+    shape = int(matrix.shape[0]), int(matrix.shape[1])
+    dim = min(dim, *shape)
+    if not dim:
+        return np.zeros((shape[0], 0)), np.zeros(0), np.zeros((shape[1], 0))
+    if not isinstance(matrix, Product) and min(shape) <= SMALL:
+        dense = matrix.toarray() if isinstance(matrix, sparse.csr_array) else np.asarray(matrix)
+        u, s, v = np.linalg.svd(dense.astype(np.float64), full_matrices=False)
+        return u[:, :dim], s[:dim], v[:dim].T
+    product = matrix if isinstance(matrix, Product) else _product(matrix, shape)
+    width = min(dim + 20, *shape)  # a few more directions than needed make the last ones accurate
+    q = rng.stream(seed, "svd").standard_normal((shape[1], width), dtype=np.float32)
+    for _ in range(POWER_ITERATIONS):
+        q = _orthonormal(product.transposed(_orthonormal(product.times(q))))
+    basis = _orthonormal(product.times(q))
+    back = product.transposed(basis).astype(np.float64)  # Mᵀ Q, shape (F, width)
+    values, vectors = np.linalg.eigh(back.T @ back)
+    leading, s = vectors[:, ::-1][:, :dim], np.sqrt(np.maximum(values[::-1][:dim], 0))
+    return basis @ leading, s, back @ leading / np.maximum(s, 1e-12 * max(s[0], 1e-300))
+
+
+def _product(matrix: Dense | sparse.csr_array, shape: tuple[int, int]) -> Product:
+    transposed = sparse.csr_array(matrix.T) if isinstance(matrix, sparse.csr_array) else matrix.T
+    return Product(lambda q: matrix @ q, lambda q: transposed @ q, shape)
+
+
+def _orthonormal(block: Dense) -> Dense:
+    return np.linalg.qr(block.astype(np.float32, copy=False))[0]
+
+
+def _with_signs(columns: NDArray[Any]) -> Dense:
+    if not columns.size:
+        return columns.astype(np.float32)
+    signs = np.sign(columns[np.abs(columns).argmax(axis=0), np.arange(columns.shape[1])])
+    return np.ascontiguousarray(columns * np.where(signs == 0, 1, signs), dtype=np.float32)

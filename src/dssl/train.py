@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
@@ -85,6 +84,8 @@ def train(
                 graph, batch_size=batch_size, fanout=fanout, seed=seed, epoch=done, device=device
             ):
                 loss = method(batch)
+                if not bool(torch.isfinite(loss)):
+                    raise RunError(f"the loss is not finite in epoch {done + 1}; lower train.learning_rate")
                 optimizer.zero_grad(set_to_none=True)
                 loss.backward()
                 optimizer.step()
@@ -125,7 +126,7 @@ def _restore(path: Path, method: nn.Module, optimizer: torch.optim.Adam) -> tupl
                 state.setdefault(int(index), {})[field] = value
         optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
         return int(notes["epoch"]), float.fromhex(notes["best"]), int(notes["since"])
-    except (OSError, KeyError, ValueError, RuntimeError, json.JSONDecodeError, Exception) as error:
+    except (OSError, KeyError, ValueError, RuntimeError, SafetensorError) as error:
         raise RunError(
             f"checkpoint {path.name} cannot be read ({_first(error)}); delete it or use --overwrite"
         ) from None

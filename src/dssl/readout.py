@@ -1,0 +1,155 @@
+r"""What a vector holds besides the trained part: principal components that need no training.
+
+A trained encoder of a few dozen columns forgets things that a linear classifier could have used. So the embedding is
+the trained part beside fixed blocks, each a linear function of features and links:
+
+- ego and averages: :math:`[X V \mid P X V \mid P^2 X V]`, V the leading right singular vectors of X;
+- smoothed: :math:`w\,S^2 X V'`, V' those of :math:`S^2 X`;
+- links: :math:`w\,A U`, U the leading singular vectors of the adjacency A.
+
+The trained part and the first block count alike; the last two only where links follow a pattern. How much,
+:math:`w = \max(0, 2\,\mathrm{AUC} - 1)`, is read off without labels: AUC is how well the leading singular vectors of
+nine tenths of the links tell the other tenth from pairs of the same degrees.
+
+Every block is a product with a stored matrix, so that new nodes get vectors too: V and V' belong to the feature
+columns; U to the nodes of the fitted graph, found again by their ids, so that a new node is described by its links to
+known ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor, nn
+
+from dssl import rng
+from dssl.graph import Graph
+from dssl.matrices import gcn_matrix, mean_matrix
+from dssl.svd import right_vectors, smoothed
+
+Floats = NDArray[np.float32]
+
+
+class Readout(nn.Module):
+    """The fixed blocks, fitted on one graph and applied to others.
+
+    Args:
+        dim: columns of each of the three parts of the first block.
+        link_dim: columns of the smoothed block and of the links block.
+    """
+
+    def __init__(self, *, dim: int, link_dim: int) -> None:
+        super().__init__()
+        self.dim, self.link_dim = dim, link_dim
+        empty = {"features": (0, 0), "smoothed": (0, 0), "links": (0, 0), "scales": (4,), "shift": (0,)}
+        for name, shape in empty.items():
+            self.register_buffer(name, torch.zeros(shape))
+        self.register_buffer("keys", torch.zeros(0, dtype=torch.int64))
+
+    def fit(self, graph: Graph, trained: Floats, *, seed: int) -> None:
+        """Find the bases, the weights and the scales of the blocks.
+
+        Args:
+            graph: a graph with features.
+            trained: the trained part, shape ``(N, d)``.
+            seed: seed of the decompositions and of the links held out.
+        """
+        assert graph.x is not None
+        adjacency = graph.undirected().adjacency()
+        order = np.argsort(_keys(graph.ids), kind="stable")
+        self.keys = torch.from_numpy(_keys(graph.ids)[order])
+        self.features = torch.from_numpy(right_vectors(graph.x, self.dim, seed=seed))
+        smoothing = gcn_matrix(adjacency)
+        self.smoothed = torch.from_numpy(right_vectors(smoothed(graph.x, smoothing), self.link_dim, seed=seed))
+        self.links = torch.from_numpy(right_vectors(adjacency, self.link_dim, seed=seed)[order])
+        weight = max(0.0, 2 * link_auc(graph, seed=seed) - 1)
+        blocks = self._blocks(graph, trained)
+        self.shift = torch.from_numpy(np.concatenate([block.mean(axis=0) for block in blocks]))
+        sizes = [float(np.sqrt(np.square(block - block.mean(axis=0)).sum(axis=1).mean())) for block in blocks]
+        weights = (1.0, 1.0, weight, weight)
+        self.scales = torch.tensor([w / size if size > 1e-9 else 0.0 for w, size in zip(weights, sizes, strict=True)])
+
+    def join(self, graph: Graph, trained: Floats) -> Floats:
+        """Return the trained part and the blocks of a graph side by side, shape ``(N, d + width)``."""
+        blocks = self._blocks(graph, trained)
+        out: Floats = np.hstack(blocks) - self.shift.cpu().numpy()
+        at = 0
+        for block, scale in zip(blocks, self.scales.tolist(), strict=True):
+            out[:, at : at + block.shape[1]] *= scale
+            at += block.shape[1]
+        return out
+
+    def _blocks(self, graph: Graph, trained: Floats) -> list[Floats]:
+        adjacency = graph.undirected().adjacency()
+        mean, smoothing = mean_matrix(adjacency), gcn_matrix(adjacency)
+        ego = np.asarray(graph.x @ self.features.cpu().numpy(), np.float32)
+        first = mean @ ego
+        smooth = smoothing @ (smoothing @ np.asarray(graph.x @ self.smoothed.cpu().numpy(), np.float32))
+        return [trained, np.hstack([ego, first, mean @ first]), smooth, adjacency @ self._rows(graph.ids)]
+
+    def _rows(self, ids: pa.Array) -> Floats:
+        """Rows of U for the nodes of a graph; zeros for nodes that the fitted graph did not have."""
+        known, table, wanted = self.keys.cpu().numpy(), self.links.cpu().numpy(), _keys(ids)
+        at = np.searchsorted(known, wanted).clip(max=len(known) - 1)
+        return np.where((known[at] == wanted)[:, None], table[at], np.float32(0))
+
+    def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *args: Any) -> None:
+        # The sizes of the buffers are those of the fitted graph, which a new module does not know.
+        for name, value in self._buffers.items():
+            stored = state_dict.get(prefix + name)
+            if isinstance(stored, Tensor) and value is not None and stored.shape != value.shape:
+                setattr(self, name, torch.empty_like(stored))
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+def link_auc(graph: Graph, *, seed: int, share: float = 0.1, dim: int = 16, repeats: int = 5) -> float:
+    """How well the leading singular vectors of most links tell the others from pairs of the same degrees.
+
+    Args:
+        graph: a graph; its features and labels are not looked at.
+        seed: chooses the links that are held out.
+        share: share of the links that are held out.
+        dim: number of singular vectors; with many, those of a small graph know the noise by heart.
+        repeats: number of draws to average, for graphs of up to 10,000 links; one is enough for larger ones.
+
+    Returns:
+        The area under the ROC curve; 0.5 (nothing to tell) where there are too few links to try.
+    """
+    upper = sparse.triu(graph.undirected().adjacency(), 1).tocoo()
+    if share * upper.nnz < 10:
+        return 0.5
+    draw = rng.stream(seed, "link auc")
+    return float(
+        np.mean([_held_out_auc(upper, draw, share, dim) for _ in range(repeats if upper.nnz <= 10_000 else 1)])
+    )
+
+
+def _held_out_auc(upper: sparse.coo_array, draw: np.random.Generator, share: float, dim: int) -> float:
+    from sklearn.metrics import roc_auc_score
+
+    held = np.zeros(upper.nnz, bool)
+    held[draw.choice(upper.nnz, round(share * upper.nnz), replace=False)] = True
+    kept = (np.ones((~held).sum(), np.float32), (upper.row[~held], upper.col[~held]))
+    rest = sparse.csr_array(kept, shape=upper.shape)
+    rest = sparse.csr_array(rest + rest.T)
+    basis = right_vectors(rest, dim)
+    left = rest @ basis
+    start, end = upper.row[held], upper.col[held]
+    other = draw.permutation(end)  # ends of other links: the same degrees
+    scores = [(left[start] * basis[stop]).sum(axis=1) for stop in (end, other)]
+    return float(roc_auc_score(np.repeat([1, 0], held.sum()), np.concatenate(scores)))
+
+
+def _keys(ids: pa.Array) -> NDArray[np.int64]:
+    """Ids as int64: integers as they are, strings by a hash."""
+    if pa.types.is_integer(ids.type):
+        return np.asarray(ids.to_numpy(), np.int64)
+    digests = (hashlib.blake2b(value.encode(), digest_size=8).digest() for value in ids.to_pylist())
+    return np.frombuffer(b"".join(digests), np.int64)
