@@ -136,6 +136,13 @@ def test_datasets_lists_and_shows_one(folder: Path, data_dir: Path) -> None:
     assert "183" in done.stdout
 
 
+def test_recipes_lists_titles_and_data_sets(folder: Path) -> None:
+    done = call("recipes", cwd=folder)
+    assert done.returncode == 0
+    for part in ("paper-terms", "two-layer GCN", "cora 83.06", "cornell-2020 53.15", "penn94 60.38"):
+        assert part in done.stdout
+
+
 def test_help_is_a_table_of_contents_with_examples(folder: Path) -> None:
     done = call("--help", cwd=folder)
     for part in ("fit", "embed", "evaluate", "info", "datasets", "settings", "dssl fit texas"):
@@ -178,6 +185,10 @@ BAD = {
     "unknown encoder": (["fit", "edges.csv", "--encoder", "gcm"], "did you mean 'gcn'?"),
     "unknown preset": (["fit", "edges.csv", "--preset", "papr"], "did you mean 'paper'?"),
     "unknown recipe": (["fit", "edges.csv", "--recipe", "nope"], "unknown recipe 'nope'"),
+    "unknown data set of a recipe": (
+        ["fit", "texas", "--recipe", "paper-terms:x"],
+        "unknown data set 'x'; it knows cora",
+    ),
     "unknown setting": (["fit", "edges.csv", "--set", "epoch=3"], "did you mean 'epochs'?"),
     "out of range": (["fit", "edges.csv", "--set", "dropout=2"], "encoder.dropout is 2"),
     "no value": (["fit", "edges.csv", "--set", "dropout"], "not of the form key=value"),

@@ -215,14 +215,104 @@ def test_a_recipe_needs_its_header(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"\[recipe\] holds title"):
         resolve({"recipe": str(recipe)})
     recipe.write_text('[recipe]\ntitle = "t"\npaper = {accuracy = 83.06}\n[train]\nepochs = 1\n')
-    assert read_recipe(str(recipe))[0].paper == {"accuracy": 83.06}
+    assert read_recipe(str(recipe)).header.paper == {"accuracy": 83.06}
     assert resolve(file=recipe).train.epochs == 1
 
 
-@pytest.mark.parametrize("name", recipes())
-def test_every_packaged_recipe_is_valid(name: str) -> None:
-    assert read_recipe(name)[0].title
-    assert resolve({"recipe": name}).recipe == name
+RECIPE = """
+preset = "paper"
+[recipe]
+title = "t"
+paper = {cora = 83.06, texas = 60}
+[encoder]
+dim = 7
+[train]
+epochs = 1
+[datasets.texas.train]
+epochs = 2
+[datasets.texas]
+preset = "default"
+"""
+
+
+@pytest.mark.parametrize("as_file", [False, True])
+def test_a_recipe_may_differ_by_data_set(tmp_path: Path, as_file: bool) -> None:
+    recipe = tmp_path / "r.toml"
+    recipe.write_text(RECIPE)
+
+    def made(source: str, settings: tuple[str, ...] = ()) -> Config:
+        if as_file:
+            return resolve({"source": source}, file=recipe, settings=settings)
+        return resolve({"source": source, "recipe": str(recipe)}, settings=settings)
+
+    for source, epochs, preset in [("texas", 2, "default"), ("Texas", 2, "default"), ("cora", 1, "paper")]:
+        config = made(source)
+        assert (config.train.epochs, config.preset, config.encoder.dim) == (epochs, preset, 7)
+    assert made("./texas").train.epochs == 1  # a file of that name is another graph
+    assert made("texas", ("epochs=5",)).train.epochs == 5
+    assert made("texas").method.estimator == "exact"
+    assert made("cora").method.estimator == "gumbel"
+
+
+def test_the_source_of_a_file_chooses_too_and_a_resolved_file_gives_the_same_again(tmp_path: Path) -> None:
+    recipe, file = tmp_path / "r.toml", tmp_path / "c.toml"
+    recipe.write_text(RECIPE)
+    file.write_text(f'recipe = "{recipe}"\n[graph]\nsource = "texas"\n')
+    config = resolve(file=file)
+    assert config.train.epochs == 2
+    assert resolve({"source": "cora"}, file=file).train.epochs == 1
+    file.write_text(to_toml(config))
+    assert resolve(file=file) == config
+
+
+def test_the_settings_for_a_data_set_can_be_asked_for_on_any_graph() -> None:
+    for name in recipes():
+        for dataset in read_recipe(name).names:
+            asked = resolve({"source": "edges.csv", "recipe": f"{name}:{dataset}"})
+            chosen = resolve({"source": dataset, "recipe": name})
+            same = {"recipe": "", "graph": Config().graph}
+            assert asked.model_copy(update=same) == chosen.model_copy(update=same)
+    with pytest.raises(ConfigError, match="recipe paper-terms: unknown data set 'coar', did you mean 'cora'"):
+        resolve({"recipe": "paper-terms:coar"})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("datasets = 3", "datasets must hold a table of sections for each graph"),
+        ("[datasets]\ntexas = 3", "datasets must hold a table of sections for each graph"),
+        ("[datasets.texas.train]\nepoch = 3", "datasets.texas: unknown setting 'train.epoch', did you mean"),
+        ("[datasets.texas.train]\nepochs = -3", "datasets.texas: train.epochs is -3"),
+        ("[datasets.texas]\ntrain = 1", "datasets.texas: train is 1, but must be a table of settings"),
+    ],
+)
+def test_wrong_settings_of_a_data_set_are_named(tmp_path: Path, text: str, said: str) -> None:
+    recipe = tmp_path / "r.toml"
+    recipe.write_text(f'{text}\n[recipe]\ntitle = "t"\n')
+    with pytest.raises(ConfigError) as caught:
+        resolve({"recipe": str(recipe), "source": "texas"})
+    assert said in str(caught.value)
+    assert str(recipe) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "dataset"), [(name, dataset) for name in recipes() for dataset in ["", *read_recipe(name).names]]
+)
+def test_every_packaged_recipe_is_valid_for_every_data_set_it_names(name: str, dataset: str) -> None:
+    from dssl.catalogue import DATASETS
+
+    assert read_recipe(name).header.title
+    config = resolve({"recipe": name, "source": dataset})
+    assert (config.recipe, config.graph.source) == (name, dataset)
+    assert not dataset or dataset in DATASETS
+
+
+def test_the_recipe_on_the_papers_terms_keeps_to_them() -> None:
+    recipe = read_recipe("paper-terms")
+    for dataset in ["", *recipe.names]:
+        encoder = resolve({"recipe": "paper-terms", "source": dataset}).encoder
+        assert (encoder.name, encoder.layers, encoder.skip) == ("gcn", 2, False)
+        assert encoder.dim <= 64
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -88,7 +88,7 @@ def fit(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting of the table below; repeatable.")
     ] = None,
     preset: Annotated[str | None, typer.Option(help="Named settings: default or paper.")] = None,
-    recipe: Annotated[str | None, typer.Option(help="Published settings: a name or a .toml file.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="Published settings (see dssl recipes), or a .toml file.")] = None,
     config: Annotated[Path | None, typer.Option(metavar="FILE.toml", help="File with settings.")] = None,
     seed: Annotated[int | None, typer.Option(help="Every use of chance follows from it.")] = None,
     out: Annotated[
@@ -206,6 +206,14 @@ def datasets(name: Annotated[str | None, typer.Argument(help="One data set, in f
     from dssl import show
 
     show.datasets(name)
+
+
+@app.command(rich_help_panel="Look")
+def recipes() -> None:
+    """List the published settings for `dssl fit --recipe`, with the data sets that they have numbers for."""
+    from dssl import show
+
+    show.recipes()
 
 
 @app.command(rich_help_panel="Look")

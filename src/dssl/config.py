@@ -156,7 +156,7 @@ class Config(Section):
 
     seed: int = Field(default=0, ge=0, lt=2**32, description="Every use of chance follows from it.")
     preset: str = Field(default="default", description="Named settings to start from: default or paper.")
-    recipe: str = Field(default="", description="Published settings to start from: a name, or a TOML file.")
+    recipe: str = Field(default="", description="Published settings to start from: NAME, NAME:DATASET or a TOML file.")
     graph: GraphSettings = GraphSettings()
     encoder: EncoderSettings = EncoderSettings()
     method: MethodSettings = MethodSettings()

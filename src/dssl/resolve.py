@@ -1,13 +1,15 @@
 """How a configuration is put together from layers, later ones winning.
 
 Defaults, preset, recipe, configuration file, flags (or keywords in Python), ``--set``. A recipe is a packaged TOML file
-with published settings and numbers.
+with published settings and numbers: a ``[recipe]`` table, the sections of a configuration, and ``[datasets.NAME.…]``
+tables with what differs for a graph. These are chosen by the name of the graph, or by ``--recipe RECIPE:NAME`` for any.
 """
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,33 @@ class RecipeHeader(Section):
 
     title: str = Field(description="What the recipe is, in one sentence.")
     source: str = Field(default="", description="Where the settings come from.")
-    paper: dict[str, float] = Field(default_factory=dict, description="Published numbers by name, such as accuracy.")
+    notes: str = Field(default="", description="What to know before using it.")
+    paper: dict[str, float] = Field(default_factory=dict, description="Published accuracy in percent by data set.")
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Published settings and numbers.
+
+    Args:
+        header: its ``[recipe]`` table.
+        tables: settings for every graph, as the sections of a configuration.
+        datasets: settings that differ for a graph, by its name.
+    """
+
+    header: RecipeHeader
+    tables: Mapping[str, Any]
+    datasets: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def names(self) -> list[str]:
+        """The data sets that it has settings or a published number for."""
+        return list(dict.fromkeys([*self.header.paper, *self.datasets]))
+
+    def layers(self, origin: str, dataset: str) -> list[tuple[str, Mapping[str, Any]]]:
+        """Return its settings for a data set, later ones winning, each with where it came from."""
+        own = self.datasets.get(dataset)
+        return [(origin, self.tables), *([] if own is None else [(f"{origin}, datasets.{dataset}", own)])]
 
 
 def resolve(
@@ -47,11 +75,17 @@ def resolve(
     layers: list[tuple[str, Mapping[str, Any]]] = []
     if file is not None:
         tables = read_toml(file)
-        if isinstance(tables.get("recipe"), dict):  # a recipe file given as a configuration: its header is no setting
-            del tables["recipe"]
-        layers.insert(0, (str(file), tables))
-    if recipe := _chosen("recipe", flat, layers):
-        layers.insert(0, (f"recipe {recipe}", read_recipe(str(recipe))[1]))
+        if isinstance(tables.get("recipe"), dict):  # a recipe file given as a configuration
+            layers = _recipe(tables, str(file)).layers(str(file), _dataset(flat, [(str(file), tables)]))
+        else:
+            layers = [(str(file), tables)]
+    if chosen := _chosen("recipe", flat, layers):
+        name, dataset = split_recipe(str(chosen))
+        recipe = read_recipe(name)
+        if dataset and dataset not in recipe.names:
+            hint = nearest(dataset, recipe.names) or f"; it knows {', '.join(recipe.names) or 'none'}"
+            raise ConfigError(f"recipe {name}: unknown data set {dataset!r}{hint}")
+        layers = [*recipe.layers(f"recipe {name}", dataset or _dataset(flat, layers)), *layers]
     layers.insert(0, ("preset", _preset(_chosen("preset", flat, layers), problems)))
     layers += [(origin, _nested(path, value)) for path, (value, origin) in flat.items()]
     merged: dict[str, Any] = {}
@@ -78,23 +112,58 @@ def recipes() -> list[str]:
     return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
 
 
-def read_recipe(name: str) -> tuple[RecipeHeader, dict[str, Any]]:
-    """Read a packaged recipe by name, or a recipe file: its header, and its settings as nested tables."""
+def split_recipe(text: str) -> tuple[str, str]:
+    """Return the name or file of a recipe, and the data set that it is asked for, which may be empty.
+
+    >>> split_recipe("paper-terms:Cora"), split_recipe("mine.toml")
+    (('paper-terms', 'cora'), ('mine.toml', ''))
+    """
+    name, colon, dataset = text.rpartition(":")
+    if not colon or text.endswith(".toml"):
+        return text, ""
+    return name, _normalised(dataset)
+
+
+def read_recipe(name: str) -> Recipe:
+    """Read a packaged recipe by name, or a recipe file."""
     if name.endswith(".toml"):
-        tables = read_toml(Path(name))
-    elif name in recipes():
-        tables = parse_toml((resources.files("dssl") / "recipes" / f"{name}.toml").read_text("utf-8"), f"recipe {name}")
-    else:
+        return _recipe(read_toml(Path(name)), f"recipe {name}")
+    if name not in recipes():
         known = recipes()
         hint = nearest(name, known) or f"; known are {', '.join(known) or 'none'}, or give a .toml file"
         raise ConfigError(f"unknown recipe {name!r}{hint}")
-    header = tables.pop("recipe", None)
+    text = (resources.files("dssl") / "recipes" / f"{name}.toml").read_text("utf-8")
+    return _recipe(parse_toml(text, f"recipe {name}"), f"recipe {name}")
+
+
+def _recipe(tables: Mapping[str, Any], origin: str) -> Recipe:
+    datasets = tables.get("datasets", {})
+    if not isinstance(datasets, dict) or not all(isinstance(table, dict) for table in datasets.values()):
+        raise ConfigError(f"{origin}: datasets must hold a table of sections for each graph: [datasets.NAME.train]")
     try:
-        return RecipeHeader.model_validate(header), tables
+        header = RecipeHeader.model_validate(tables.get("recipe"))
     except ValidationError as error:
         first = error.errors()[0]
         at = ".".join(["recipe", *map(str, first["loc"])])
-        raise ConfigError(f"recipe {name}: {at}: {first['msg']}; [recipe] holds title, source and paper") from None
+        raise ConfigError(
+            f"{origin}: {at}: {first['msg']}; [recipe] holds title, source, notes and paper, the last by data set"
+        ) from None
+    common = {name: value for name, value in tables.items() if name not in ("recipe", "datasets")}
+    return Recipe(header, common, {_normalised(name): table for name, table in datasets.items()})
+
+
+def _dataset(flat: Mapping[str, tuple[Any, str]], layers: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+    """The name of the graph as the given layers leave it."""
+    if "graph.source" in flat:
+        return _normalised(str(flat["graph.source"][0]))
+    sections = [layer["graph"] for _, layer in layers if isinstance(layer.get("graph"), Mapping)]
+    named = [section["source"] for section in sections if "source" in section]
+    return _normalised(str(named[-1])) if named else ""
+
+
+def _normalised(name: str) -> str:
+    """A data set as its readers know it: in small letters, with dashes."""
+    return name.lower().replace("_", "-")
 
 
 def _flatten(flags: Mapping[str, Any], settings: Sequence[str], problems: list[str]) -> dict[str, tuple[Any, str]]:

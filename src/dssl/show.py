@@ -205,6 +205,23 @@ def datasets(name: str | None) -> None:
             console.print(escape(text), highlight=False, soft_wrap=True)
 
 
+def recipes() -> None:
+    """Print the packaged recipes: name, title, and the data sets with the published accuracy."""
+    from dssl import resolve
+
+    for name in resolve.recipes():
+        recipe = resolve.read_recipe(name)
+        table = _pairs()
+        table.add_row(escape(name), escape(recipe.header.title))
+        for text in (recipe.header.source, recipe.header.notes):
+            if text:
+                table.add_row("", escape(text))
+        numbers = recipe.header.paper
+        known = [f"{each} {numbers[each]:g}" if each in numbers else each for each in recipe.names]
+        table.add_row("", escape(f"data sets: {', '.join(known)}"))
+        _out().print(table, highlight=False)
+
+
 def _out() -> Console:
     console = Console()
     if not console.is_terminal:
