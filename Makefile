@@ -23,7 +23,6 @@ venv: .venv/.installed ## create .venv and install dssl with the tested versions
 demo: venv ## embed Python's standard library as a graph, evaluate, and say what to open
 	$(BIN)/dssl fit python:stdlib --out runs/demo --overwrite --set splits=3
 	$(BIN)/dssl evaluate runs/demo
-	$(BIN)/dssl info runs/demo
 
 test: check ## format, lint, types and the tests: what CI runs
 

@@ -166,7 +166,7 @@ def linear_probe(
     *,
     scalings: Sequence[Scaling] = ("global", "columns"),
     strengths: Sequence[float] = STRENGTHS,
-    tolerance: float = 1e-6,
+    tolerance: float = 1e-5,
 ) -> ProbeResult:
     """Fit and score logistic regressions on frozen embeddings.
 

@@ -6,11 +6,12 @@ With X reduced to d columns by a truncated SVD, A the adjacency matrix of the un
 =============  =========================================  =======
 ``raw``        SVD of X                                   d
 ``smoothed``   SVD of :math:`S^2 X`                       d
-``hops``       :math:`[X, PX, P^2X]` of the reduced X     3 d
+``hops``       :math:`[X, PX, P^2X]` of 64 columns of X   192
 ``adjacency``  SVD of A                                   256
 =============  =========================================  =======
 
-A width is smaller where the matrix has fewer rows or columns. "SVD" stands for :math:`U \Sigma`.
+d is the width of the embedding, but at most 256, since wider ones take minutes to probe. A width is smaller where the
+matrix has fewer rows or columns. "SVD" stands for :math:`U \Sigma`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from dssl import svd
 from dssl.graph import Graph
 from dssl.matrices import gcn_matrix, mean_matrix
 
-ADJACENCY_DIM = 256
+MOST, HOP_DIM, ADJACENCY_DIM = 256, 64, 256
 
 Dense = NDArray[np.float32]
 
@@ -35,10 +36,10 @@ def baseline_features(graph: Graph, *, dim: int) -> Iterator[tuple[str, Dense]]:
     plain = graph.undirected().without_self_loops()
     adjacency = plain.adjacency()
     if plain.x is not None:
-        raw = _reduced(plain.x, dim)
-        yield "raw", raw
-        yield "smoothed", svd.truncated_svd(svd.smoothed(plain.x, gcn_matrix(adjacency)), dim)
-        yield "hops", hops(raw, adjacency)
+        width = min(dim, MOST)
+        yield "raw", _reduced(plain.x, width)
+        yield "smoothed", svd.truncated_svd(svd.smoothed(plain.x, gcn_matrix(adjacency)), width)
+        yield "hops", hops(_reduced(plain.x, min(dim, HOP_DIM)), adjacency)
     if plain.num_arcs:
         yield "adjacency", _reduced(adjacency, ADJACENCY_DIM)
 
