@@ -126,6 +126,35 @@ def test_embed_takes_new_nodes(folder: Path) -> None:
     assert pq.read_table(folder / "new.parquet").column(0).to_pylist() == ["x", "y", "z"]
 
 
+def test_factors_writes_links_and_nodes(folder: Path) -> None:
+    done = call("factors", "runs/mine", "-o", "f.parquet", "--nodes-out", "fn.csv", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "f.parquet: 2 factors on 40 links" in done.stdout
+    links = pq.read_table(folder / "f.parquet")
+    assert links.column_names == ["source", "target", "factor", "q"]
+    assert len((folder / "fn.csv").read_text().splitlines()) == 21
+    (folder / "few.csv").write_text("source,target\nx,y\n")
+    (folder / "few-nodes.csv").write_text("id,label,parity,size\nx,a,0,1\ny,b,1,2\n")
+    done = call("factors", "runs/mine", "few.csv", "--nodes", "few-nodes.csv", "-o", "few-f.csv", "-q", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    header, *rows = (folder / "few-f.csv").read_text().splitlines()
+    assert header.replace('"', "") == "source,target,factor,q0,q1"
+    assert len(rows) == 2
+
+
+def test_fit_starts_from_a_run(folder: Path) -> None:
+    done = call(
+        *["fit", "edges.csv", "--nodes", "nodes.csv", "--from", "runs/mine", "--out", "runs/warm"],
+        *["--set", "epochs=2"],
+        cwd=folder,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "epoch 2/2" in done.stderr
+    assert "train.start_from=" in call("info", "runs/warm", cwd=folder).stdout
+    assert call("evaluate", "runs/warm", "-q", cwd=folder).returncode == 0
+
+
 def test_datasets_lists_and_shows_one(folder: Path, data_dir: Path) -> None:
     done = call("datasets", cwd=folder)
     assert done.returncode == 0
@@ -145,7 +174,7 @@ def test_recipes_lists_titles_and_data_sets(folder: Path) -> None:
 
 def test_help_is_a_table_of_contents_with_examples(folder: Path) -> None:
     done = call("--help", cwd=folder)
-    for part in ("fit", "embed", "evaluate", "info", "datasets", "settings", "dssl fit texas"):
+    for part in ("fit", "embed", "evaluate", "info", "datasets", "settings", "factors", "recipes", "dssl fit texas"):
         assert part in done.stdout
 
 
@@ -211,6 +240,22 @@ BAD = {
     "unknown layout": (["embed", "runs/mine", "-o", "v.csv", "--layout", "lits"], "lits"),
     "output in no folder": (["embed", "runs/mine", "-o", "edges.csv/v.csv"], "edges.csv"),
     "other features": (["embed", "runs/mine", "edges.csv", "-o", "v.csv"], "feature columns"),
+    "custom encoder by name": (["fit", "edges.csv", "--encoder", "custom"], "DSSL(encoder=module)"),
+    "start from no run": (["fit", "edges.csv", "--from", "runs/none"], "runs/none is not a run folder"),
+    "start with a config": (["fit", "edges.csv", "--from", "runs/mine", "--config", "bad.toml"], "leave out --config"),
+    "start with a preset": (["fit", "edges.csv", "--from", "runs/mine", "--preset", "paper"], "leave out --preset"),
+    "start with another encoder": (
+        ["fit", "edges.csv", "--from", "runs/mine", "--out", "runs/w", "--encoder", "gat"],
+        "encoder.name was 'hops', is 'gat'",
+    ),
+    "start with another size": (
+        ["fit", "edges.csv", "--from", "runs/mine", "--out", "runs/w", "--set", "dim=9"],
+        "encoder.dim was 4, is 9",
+    ),
+    "missing run to factor": (["factors", "runs/none", "-o", "f.csv"], "runs/none is not a run folder"),
+    "factors without output": (["factors", "runs/mine"], "--out"),
+    "factors to an unknown format": (["factors", "runs/mine", "-o", "f.npz"], "use one of .parquet, .csv"),
+    "factors of other features": (["factors", "runs/mine", "edges.csv", "-o", "f.csv"], "feature columns"),
     "data set unknown to datasets": (["datasets", "coar"], "did you mean 'cora'?"),
 }
 

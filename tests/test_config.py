@@ -6,7 +6,7 @@ from pathlib import Path
 import pydantic
 import pytest
 
-from dssl.config import Config, check, from_toml, locate, reference, settings, to_toml
+from dssl.config import Config, check, differences, from_toml, locate, reference, settings, to_toml
 from dssl.errors import ConfigError
 from dssl.resolve import PRESETS, read_recipe, recipes, resolve
 
@@ -28,7 +28,7 @@ def test_settings_tell_type_default_and_bounds() -> None:
     assert (momentum.kind, momentum.default, momentum.bounds) == ("a number", "0.99", "of at least 0 and at most 1")
     assert rows["graph.nodes"].default == "not set"
     assert rows["train.fanout"].default == "[10, 10]"
-    assert rows["encoder.name"].allowed == "gcn, gat, sage, gin, mlp or hops"
+    assert rows["encoder.name"].allowed == "gcn, gat, sage, gin, mlp, hops or custom"
 
 
 def test_round_trip_keeps_every_value() -> None:
@@ -56,7 +56,7 @@ def test_all_errors_come_at_once_in_one_line_with_paths_and_nearest_names(tmp_pa
         f"{file}: unknown setting 'encoder.dimm', did you mean 'encoder.dim'?",
         f"{file}: encoder.layers is 0, but must be an integer of at least 1 and at most 16",
         f"{file}: unknown setting 'trian', did you mean 'train'?",
-        "encoder.name is 'gcm', but must be gcn, gat, sage, gin, mlp or hops, did you mean 'gcn'?",
+        "encoder.name is 'gcm', but must be gcn, gat, sage, gin, mlp, hops or custom, did you mean 'gcn'?",
         "unknown preset 'papr', did you mean 'paper'?",
         "--set: method.momentum is 2, but must be a number of at least 0 and at most 1",
         "--set: unknown setting 'nam', did you mean 'name'?",
@@ -132,6 +132,15 @@ def test_a_resolved_file_gives_the_same_again(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text(to_toml(config))
     assert resolve(file=file) == config
+
+
+def test_a_complete_base_stands_in_for_preset_and_recipe() -> None:
+    base = resolve({"preset": "paper", "dim": 32})
+    config = resolve({"epochs": 3}, base=base.model_dump(exclude_none=True), settings=["dropout=0.5"])
+    assert differences(base, config) == {
+        "encoder.dropout": "encoder.dropout was 0.0, is 0.5",
+        "train.epochs": "train.epochs was 100, is 3",
+    }
 
 
 def test_none_stands_for_not_given() -> None:

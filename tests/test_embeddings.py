@@ -65,7 +65,7 @@ def test_most_similar_at_the_edges():
 def test_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "v.parquet"
     Embeddings(NAMES, VALUES).save(path)
-    monkeypatch.setattr(Embeddings, "_write_batches", lambda *_: (_ for _ in ()).throw(RuntimeError("crash")))
+    monkeypatch.setattr(pa, "record_batch", lambda *_, **__: (_ for _ in ()).throw(RuntimeError("crash")))
     with pytest.raises(RuntimeError):
         Embeddings(NAMES, VALUES * 2).save(path)
     np.testing.assert_array_equal(Embeddings.load(path).values, VALUES)

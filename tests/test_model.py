@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import dssl
 from dssl.errors import ConfigError, GraphError, RunError
 from dssl.graph import Graph
 from dssl.model import DSSL, load_model
+from tests.graphs import isolated_node
 
 
 def two_blocks(nodes: int = 12, *, names: tuple[str, ...] | None = ("a", "b", "c"), seed: int = 0) -> Graph:
@@ -256,3 +259,268 @@ def test_extreme_graphs_work() -> None:
     assert np.isfinite(small().fit_transform(no_links)).all()
     bare = Graph.from_edges([0], [1], num_nodes=3)
     assert np.isfinite(small().fit_transform(bare)).all()
+
+
+# --- factors ---------------------------------------------------------------------------------------------------
+
+
+def test_factors_are_distributions_with_the_ids_of_the_links(fitted: DSSL) -> None:
+    graph = two_blocks()
+    found = fitted.factors(graph)
+    links = found.links_table()
+    pairs = set(zip(links["source"].to_pylist(), links["target"].to_pylist(), strict=True))
+    assert pairs == {(f"n{a}", f"n{b}") for a, b in zip(graph.sources(), graph.indices, strict=True)}
+    assert found.links.shape == (len(pairs), 2)
+    np.testing.assert_allclose(found.links.sum(axis=1), 1, rtol=1e-5)
+    for node in range(graph.num_nodes):  # q(k | v_i) is the mean over the links of a node
+        np.testing.assert_allclose(found.nodes[node], found.links[found.source == node].mean(axis=0), rtol=1e-4)
+
+
+def test_factors_do_not_depend_on_how_a_graph_is_written_down(fitted: DSSL, tmp_path: Path) -> None:
+    plain = two_blocks()
+    order = np.random.default_rng(3).permutation(plain.num_nodes)
+    at = np.argsort(order)
+    once = plain.sources() < plain.indices
+    shuffled = Graph.from_edges(
+        np.append(at[plain.indices[once]], [4]),
+        np.append(at[plain.sources()[once]], [4]),
+        ids=[f"n{i}" for i in order],
+        x=np.asarray(plain.x)[order],
+        directed=True,
+        self_loops="keep",
+    )
+
+    def by_link(model: DSSL, graph: Graph) -> dict[tuple[str, str], list[float]]:
+        rows = model.factors(graph).links_table().to_pylist()
+        return {(row["source"], row["target"]): row["q"] for row in rows}
+
+    first, second = by_link(fitted, plain), by_link(fitted, shuffled)
+    assert first.keys() == second.keys()
+    for link, q in first.items():
+        np.testing.assert_allclose(q, second[link], rtol=1e-3, atol=1e-5)
+    fitted.save(tmp_path)
+    assert by_link(load_model(tmp_path), plain) == first
+
+
+def test_a_node_without_links_has_no_factor() -> None:
+    graph = isolated_node()
+    model = small().fit(graph)
+    assert model.factors(graph).nodes_table().to_pylist()[2] == {"id": "alone", "factor": None, "q": [0.0, 0.0]}
+
+
+def test_factors_need_a_fitted_model_and_a_method_that_has_them(fitted: DSSL, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RunError, match="not fitted yet"):
+        small().factors(two_blocks())
+    with pytest.raises(GraphError, match="takes a dssl"):
+        fitted.factors(np.eye(3))  # type: ignore[arg-type]
+    monkeypatch.delattr("dssl.methods.dssl.DSSLModel.factors")
+    with pytest.raises(RunError, match="the method 'dssl' has no factors"):
+        fitted.factors(two_blocks())
+
+
+# --- warm start ------------------------------------------------------------------------------------------------
+
+
+def planted(nodes: int, *, seed: int = 0) -> Graph:
+    """Four groups that link in a ring; the first nodes and their links do not depend on how many follow."""
+    generator = np.random.default_rng(seed)
+    rows, links = [], []
+    for node in range(nodes):
+        rows.append(np.eye(4)[node % 4] + generator.normal(scale=0.3, size=4))
+        others = generator.integers(0, max(node, 1), size=3)
+        links += [(node, other) for other in others if (node - other) % 4 in (1, 3)]
+    start, end = np.array(links).T
+    ids = [f"n{i}" for i in range(nodes)]
+    return Graph.from_edges(start, end, num_nodes=nodes, ids=ids, x=np.array(rows), name="planted")
+
+
+def cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return (a * b).sum(axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
+
+
+def test_a_warm_start_begins_where_training_ended_and_keeps_old_vectors_close() -> None:
+    old, grown = planted(160), planted(200)
+    options = {"num_factors": 4, "dim": 8, "hidden_dim": 8, "learning_rate": 0.02}
+    model = small(**options, epochs=60).fit(old)
+    before = model.embeddings_.values
+    cold = small(**options, epochs=60).fit(grown)
+    warm = model.set_params(epochs=5).fit(grown, warm=True)
+    assert warm.epochs_ == 5
+    assert [record["epoch"] for record in warm.metrics_] == [1, 2, 3, 4, 5]
+    assert warm.metrics_[-1]["loss"] < cold.metrics_[4]["loss"]
+    assert warm.embeddings_.ids.to_pylist() == grown.ids.to_pylist()
+    close, far = (cosines(other.embeddings_.values[:160], before).mean() for other in (warm, cold))
+    assert close > 0.9
+    assert close > far
+    assert not np.array_equal(warm.embeddings_.values[:160], before)
+
+
+def test_a_warm_start_is_the_same_from_memory_and_from_a_folder_each_time(tmp_path: Path) -> None:
+    old, grown = two_blocks(), two_blocks(20)
+    model = small(skip=True, skip_dim=2, skip_link_dim=2).fit(old)
+    model.save(tmp_path)
+    first = model.fit(grown, warm=True).embeddings_.values
+    for _ in range(2):
+        again = load_model(tmp_path).fit(grown, warm=True)
+        assert again.embeddings_.values.tobytes() == first.tobytes()
+    np.testing.assert_array_equal(again.transform(grown), first)
+    again.save(tmp_path / "second")
+    np.testing.assert_array_equal(load_model(tmp_path / "second").transform(grown), first)
+
+
+def test_the_fixed_blocks_keep_their_axes_in_a_warm_start() -> None:
+    old, grown = two_blocks(), two_blocks(20)
+    model = small(skip=True, skip_dim=2, skip_link_dim=2).fit(old)
+    before = model.transform(grown)
+    after = model.fit(grown, warm=True).embeddings_.values
+    np.testing.assert_array_equal(after[:, 4:], before[:, 4:])
+    assert not np.array_equal(after[:, :4], before[:, :4])
+
+
+def test_a_warm_start_needs_a_fitted_model_and_the_same_columns() -> None:
+    with pytest.raises(RunError, match="not fitted yet"):
+        small().fit(two_blocks(), warm=True)
+    model = small().fit(two_blocks())
+    before = model.transform(two_blocks())
+    with pytest.raises(GraphError, match="feature column 2 is 'c'"):
+        model.fit(two_blocks(names=("a", "c", "b")), warm=True)
+    np.testing.assert_array_equal(model.transform(two_blocks()), before)
+
+
+def test_settings_of_training_leave_a_model_fitted_and_others_do_not() -> None:
+    graph = two_blocks()
+    model = small().fit(graph)
+    before = model.transform(graph)
+    np.testing.assert_array_equal(model.set_params(epochs=9, learning_rate=0.1).transform(graph), before)
+    with pytest.raises(ConfigError, match=r"keeps the encoder and the method \(encoder.dim was 4, is 5\)"):
+        model.continue_with(small(dim=5).config)
+    assert model.continue_with(small(epochs=7).config).config.train.epochs == 7
+    with pytest.raises(RunError, match="not fitted yet"):
+        model.set_params(num_factors=3).transform(graph)
+
+
+# --- an encoder of one's own -----------------------------------------------------------------------------------
+
+
+def own_encoder(seed: int = 0, *, out: int = 5, **attributes: object) -> Any:
+    import torch
+    from torch import nn
+
+    class Mean(nn.Module):
+        """The mean of the neighbours beside the node itself, through one layer."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(6, out)
+
+        def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+            start, end = edge_index
+            total = torch.zeros_like(x).index_add(0, end, x[start])
+            degree = torch.zeros(len(x)).index_add(0, end, torch.ones(len(start))).clamp_min(1)
+            return self.linear(torch.cat([x, total / degree[:, None]], dim=1))
+
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        module = Mean()
+    for name, value in attributes.items():
+        setattr(module, name, value)
+    return module
+
+
+def with_own(module: Any, **settings: object) -> DSSL:
+    return DSSL(encoder=module, num_factors=2, skip=False, epochs=3, seed=1, **settings)
+
+
+@pytest.mark.parametrize("batch_size", [0, 5])
+def test_a_module_of_ones_own_is_trained_saved_and_loaded(tmp_path: Path, batch_size: int) -> None:
+    graph, module = two_blocks(), own_encoder(out_channels=5)
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    model = with_own(module, batch_size=batch_size).fit(graph)
+    assert model.transform(graph).shape == (12, 5)
+    assert model.transform(two_blocks(20)).shape == (20, 5)
+    for name, value in module.state_dict().items():
+        assert value.equal(before[name])  # fit trains a copy, and so gives the same again
+    first = model.embeddings_.values
+    assert model.fit(graph).embeddings_.values.tobytes() == first.tobytes()
+    model.save(tmp_path)
+    again = DSSL.load(tmp_path, encoder=own_encoder(seed=9))
+    np.testing.assert_array_equal(again.transform(graph), first)
+    assert again.fit(two_blocks(20), warm=True).embeddings_.values.shape == (20, 5)
+
+
+def test_training_starts_from_the_weights_of_the_module() -> None:
+    import torch
+
+    graph, module = two_blocks(), own_encoder(out_channels=5)
+    values = with_own(module).set_params(epochs=0).fit_transform(graph)
+    edge_index = torch.tensor(np.stack([graph.sources(), graph.indices]), dtype=torch.int64)
+    with torch.no_grad():
+        wanted = module(torch.tensor(np.asarray(graph.x)), edge_index)
+    np.testing.assert_allclose(values, wanted.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_model_with_a_module_needs_it_again(tmp_path: Path, fitted: DSSL) -> None:
+    from torch import nn
+
+    with_own(own_encoder(), dim=5).fit(two_blocks()).save(tmp_path)
+    with pytest.raises(RunError, match="has an encoder of its own, whose code is not stored; give it again"):
+        load_model(tmp_path)
+    with pytest.raises(RunError, match="damaged or of another model"):
+        load_model(tmp_path, encoder=alone(nn.Linear(3, 5)))
+    fitted.save(tmp_path)
+    with pytest.raises(ConfigError, match="fitted with the encoder 'hops'; load it without a module"):
+        load_model(tmp_path, encoder=own_encoder())
+
+
+def alone(layer: Any) -> Any:
+    """A module that looks at no link."""
+    from torch import nn
+
+    class Module(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.tied = layer, layer
+
+        def forward(self, x: Any, edge_index: Any) -> Any:
+            return self.tied(x)
+
+    return Module()
+
+
+def test_a_module_with_lazy_or_tied_weights_works(tmp_path: Path) -> None:
+    from torch import nn
+
+    model = with_own(alone(nn.LazyLinear(5)), dim=5).fit(two_blocks())
+    model.save(tmp_path)
+    again = load_model(tmp_path, encoder=alone(nn.LazyLinear(5)))
+    np.testing.assert_array_equal(again.transform(two_blocks()), model.embeddings_.values)
+
+
+@pytest.mark.parametrize(
+    ("module", "settings", "said"),
+    [
+        (lambda: own_encoder(), {}, "has no attribute out_channels or dim; say how long its vectors are: dim=…"),
+        (lambda: own_encoder(), {"dim": 4}, r"gives shape \(2, 5\) for two nodes; it must give shape \(2, 4\)"),
+        (lambda: 3, {}, "encoder is of type int; give a name, or a torch.nn.Module"),
+        (lambda: "custom", {}, "is a torch module of your own: give the module itself"),
+        (lambda: alone(__import__("torch").nn.Linear(9, 5)), {"dim": 5}, r"fails on x of shape \(2, 3\)"),
+        (lambda: alone(lambda x: [x]), {"dim": 5}, "gives list for two nodes"),
+    ],
+)
+def test_a_module_that_does_not_fit_is_one_line(module: Callable[[], Any], settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said) as caught:
+        with_own(module(), **settings).fit(two_blocks())
+    assert "\n" not in str(caught.value)
+
+
+def test_a_module_is_a_parameter_like_any_other() -> None:
+    from sklearn.base import clone
+
+    module = own_encoder(out_channels=5)
+    model = with_own(module)
+    assert model.config.encoder.dim == 5
+    assert model.get_params()["encoder"] is module
+    assert repr(model).startswith("DSSL(encoder=Mean(…), num_factors=2")
+    assert clone(model).get_params()["encoder"] is module
+    assert DSSL(**model.get_params()).config == model.config
+    assert model.set_params(encoder="gcn").config.encoder.name == "gcn"

@@ -250,6 +250,126 @@ def test_embed_takes_a_new_graph_with_the_fitted_scaling(edges: Path, tmp_path: 
     np.testing.assert_allclose(vectors.values, model.transform(pair), rtol=1e-5, atol=1e-6)
 
 
+def grow(edges: Path) -> Path:
+    """A later state of the graph: two more nodes, one of them far out, in files of their own."""
+    grown = edges.with_name("grown.csv")
+    grown.write_text(edges.read_text() + "n30,n1\nn31,n20\nn30,n31\n")
+    nodes = edges.with_name("nodes.csv").read_text()
+    grown.with_name("grown-nodes.csv").write_text(nodes + "n30,a,0.5,9\nn31,b,1,-3\n")
+    return grown
+
+
+def warm(start: Path, edges: Path, **changes: object) -> Config:
+    grown = edges.with_name("grown.csv")
+    return run.continued(
+        start, {"graph.source": str(grown), "graph.nodes": str(grown.with_name("grown-nodes.csv")), **changes}
+    )
+
+
+def test_a_run_may_start_from_another_on_a_grown_graph(edges: Path, tmp_path: Path) -> None:
+    first = config_for(edges, dim=6, id_column="id")
+    run.fit(first, tmp_path / "a")
+    grow(edges)
+    outcome = run.fit(warm(tmp_path / "a", edges, epochs=3), tmp_path / "b")
+    config = run.read_config(tmp_path / "b")
+    assert config.train.start_from == str((tmp_path / "a").resolve())
+    assert (config.encoder.dim, config.train.epochs, config.seed, config.graph.id_column) == (6, 3, 1, None)
+    assert outcome.record["epoch"] == 3
+    # The same as in Python, with the columns scaled as in the first run.
+    model = load_model(tmp_path / "a")
+    graph = run.load_graph(config.graph, encoding=model.inputs.encoding)
+    model.set_params(epochs=3).fit(graph, warm=True)
+    np.testing.assert_array_equal(run.embed(tmp_path / "b").values, model.embeddings_.values)
+    first_loss = run.read_metrics(tmp_path / "a")[0]["loss"]
+    assert run.read_metrics(tmp_path / "b")[0]["loss"] < first_loss
+    assert run.evaluate(tmp_path / "b")["probe"]["accuracy"]["mean"] > 0
+    assert len(run.factors(tmp_path / "b").nodes) == 32
+    run.fit(run.continued(tmp_path / "b", {}), tmp_path / "c")  # and on, on the same graph
+    assert len(run.embed(tmp_path / "c")) == 32
+
+
+def test_an_interrupted_warm_start_goes_on_to_the_same_end(edges: Path, tmp_path: Path) -> None:
+    run.fit(config_for(edges), tmp_path / "a")
+    grow(edges)
+    config = warm(tmp_path / "a", edges, epochs=10, checkpoint_every=3)
+    run.fit(config, tmp_path / "whole")
+    for epoch in (1, 5):
+        with pytest.raises(Stop):
+            run.fit(config, tmp_path / "parts", on_epoch=stop_at(epoch))  # type: ignore[arg-type]
+    run.fit(config, tmp_path / "parts")
+    for file in ("embeddings.parquet", "metrics.jsonl", "weights.safetensors", "config.toml", "graph.json"):
+        assert (tmp_path / "parts" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes(), file
+
+
+def test_an_interrupted_warm_start_is_not_mixed_with_other_weights(edges: Path, tmp_path: Path) -> None:
+    run.fit(config_for(edges), tmp_path / "a")
+    grow(edges)
+    config = warm(tmp_path / "a", edges)
+    with pytest.raises(Stop):
+        run.fit(config, tmp_path / "b", on_epoch=stop_at(1))  # type: ignore[arg-type]
+    run.fit(config_for(edges, epochs=5), tmp_path / "a", overwrite=True)
+    with pytest.raises(RunError, match="unfinished run on another state of the weights in"):
+        run.fit(config, tmp_path / "b")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"encoder.dim": 5}, r"keeps the encoder and the method \(encoder.dim was 4, is 5\)"),
+        ({"method.num_factors": 3}, "method.num_factors was 2, is 3"),
+        ({"graph.directed": True}, "graph.directed was False, is True"),
+        ({"preset": "paper"}, "--from takes its settings from .*; leave out --preset"),
+        ({"recipe": "paper-terms"}, "leave out --recipe"),
+        ({"graph.nodes": None}, "feature columns"),
+    ],
+)
+def test_what_a_warm_start_cannot_change_is_refused(
+    edges: Path, tmp_path: Path, changes: dict[str, object], said: str
+) -> None:
+    run.fit(config_for(edges), tmp_path / "a")
+    grow(edges)
+    with pytest.raises(DsslError, match=said):
+        run.fit(warm(tmp_path / "a", edges, **changes), tmp_path / "b")
+    assert not (tmp_path / "b" / "weights.safetensors").exists()
+
+
+def test_a_warm_start_needs_a_fitted_run_that_is_not_its_own(edges: Path, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="is not a run folder"):
+        run.continued(tmp_path / "none", {})
+    run.fit(config_for(edges), tmp_path / "a")
+    with pytest.raises(RunError, match="is the run to start from; choose another folder with --out"):
+        run.fit(run.continued(tmp_path / "a", {}), tmp_path / "a", overwrite=True)
+    (tmp_path / "a" / "weights.safetensors").unlink()
+    with pytest.raises(RunError, match=r"weights\.safetensors is missing"):
+        run.fit(run.continued(tmp_path / "a", {}), tmp_path / "b")
+
+
+def test_early_stopping_ends_a_run_and_an_interruption_does_not_move_the_end(edges: Path, tmp_path: Path) -> None:
+    config = config_for(edges, epochs=1000, patience=5, tolerance=0.3, checkpoint_every=4)
+    outcome = run.fit(config, tmp_path / "whole")
+    end = int(outcome.record["epoch"])
+    assert 10 <= end < 1000
+    for epoch in (2, 6, end):
+        with pytest.raises(Stop):
+            run.fit(config, tmp_path / "parts", on_epoch=stop_at(epoch))  # type: ignore[arg-type]
+    run.fit(config, tmp_path / "parts")
+    for file in ("embeddings.parquet", "metrics.jsonl", "weights.safetensors"):
+        assert (tmp_path / "parts" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes(), file
+
+
+def test_factors_of_a_run_are_of_its_graph_or_of_another(edges: Path, tmp_path: Path) -> None:
+    run.fit(config_for(edges), tmp_path / "r")
+    found = run.factors(tmp_path / "r")
+    assert found.links.shape == (62, 2)
+    grown = grow(edges)
+    other = config_for(grown, nodes=str(grown.with_name("grown-nodes.csv"))).graph
+    assert run.factors(tmp_path / "r", other).links_table()["source"].to_pylist()[-1] == "n31"
+    with edges.open("a") as handle:
+        handle.write("n3,n9\n")
+    with pytest.raises(RunError, match=r"not as it was when .* was fitted"):
+        run.factors(tmp_path / "r")
+
+
 @pytest.mark.parametrize(
     ("source", "name"),
     [

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dssl.datasets import load
     from dssl.embeddings import Embeddings
     from dssl.errors import DsslError
+    from dssl.factors import Factors
     from dssl.graph import Graph
     from dssl.model import DSSL, load_model
     from dssl.statistics import homophily, summary
@@ -26,6 +27,7 @@ __all__ = [
     "DSSL",
     "DsslError",
     "Embeddings",
+    "Factors",
     "Graph",
     "from_networkx",
     "from_pyg",
@@ -44,6 +46,7 @@ _HOME = {
     "DSSL": "model",
     "DsslError": "errors",
     "Embeddings": "embeddings",
+    "Factors": "factors",
     "Graph": "graph",
     "from_networkx": "convert",
     "from_pyg": "convert",

@@ -39,6 +39,10 @@ app = typer.Typer(
     dssl embed runs/mine -o vectors.parquet
 
     dssl embed runs/mine new-edges.csv --nodes new-nodes.csv -o new.csv
+
+    dssl fit grown-edges.csv --nodes grown-nodes.csv --from runs/mine --out runs/grown
+
+    dssl factors runs/mine -o links.parquet
     """,
 )
 
@@ -95,6 +99,10 @@ def fit(
         Path | None, typer.Option(metavar="RUN", help="Run folder; by default runs/GRAPH-METHOD-SEED.")
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a run that is there already.")] = False,
+    start: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="RUN", help="Start from the weights and settings of a run, on a grown graph."),
+    ] = None,
     nodes: Nodes = None,
     source_column: SourceColumn = None,
     target_column: TargetColumn = None,
@@ -109,6 +117,7 @@ def fit(
 ) -> None:
     """Train on a graph and write a run folder; after an interruption, the same command goes on where it stopped."""
     from dssl import run, show
+    from dssl.errors import ConfigError
     from dssl.resolve import resolve
 
     flags = {
@@ -127,7 +136,12 @@ def fit(
         "recipe": recipe,
         "seed": seed,
     }
-    resolved = resolve(flags, file=config, settings=settings or [])
+    if start is not None and config is not None:
+        raise ConfigError(f"--from takes its settings from {start}; leave out --config")
+    if start is None:
+        resolved = resolve(flags, file=config, settings=settings or [])
+    else:
+        resolved = run.continued(start, flags, settings or [])
     folder = out or run.default_folder(resolved)
     with show.Progress(resolved.train.epochs, quiet=quiet) as progress:
         outcome = run.fit(
@@ -170,26 +184,76 @@ def embed(
 ) -> None:
     """Write the vectors of a run, or those that its model gives to another GRAPH with the same feature columns."""
     from dssl import run
-    from dssl.resolve import resolve
 
-    options: GraphSettings | None = None
-    if graph is not None:
-        flags = {
-            "graph.source": graph,
-            "graph.nodes": nodes,
-            "graph.source_column": source_column,
-            "graph.target_column": target_column,
-            "graph.weight_column": weight_column,
-            "graph.id_column": id_column,
-            "graph.label_column": label_column,
-            "graph.header": header,
-        }
-        options = resolve(flags).graph
+    options = _other_graph(
+        graph, nodes, source_column, target_column, weight_column, id_column, label_column, header=header
+    )
     vectors = run.embed(folder, options)
     vectors.save(out, layout=cast("Layout", layout))
     if not quiet:
         count, dim = vectors.values.shape
         typer.echo(f"{out}: {count:,} vectors of length {dim}")
+
+
+@app.command(rich_help_panel="Train and use")
+def factors(
+    folder: Run,
+    graph: Source = None,
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Table of links: .parquet or .csv.")],
+    nodes_out: Annotated[Path | None, typer.Option(metavar="FILE", help="Table of nodes: .parquet or .csv.")] = None,
+    layout: Annotated[str, typer.Option(help="list: one column q; columns: one column a factor.")] = "list",
+    nodes: Nodes = None,
+    source_column: SourceColumn = None,
+    target_column: TargetColumn = None,
+    weight_column: WeightColumn = None,
+    id_column: IdColumn = None,
+    label_column: LabelColumn = None,
+    header: Header = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write how probable each factor is on each link of the fitted graph, or of another GRAPH, with its ids."""
+    from dssl import run
+
+    options = _other_graph(
+        graph, nodes, source_column, target_column, weight_column, id_column, label_column, header=header
+    )
+    found = run.factors(folder, options)
+    found.save(out, nodes=nodes_out, layout=cast("Layout", layout))
+    if not quiet:
+        count, number = found.links.shape
+        typer.echo(f"{out}: {number} factors on {count:,} links as the model sees them, by default both ways")
+        if nodes_out is not None:
+            typer.echo(f"{nodes_out}: {number} factors at {len(found.nodes):,} nodes")
+
+
+def _other_graph(
+    graph: str | None,
+    nodes: str | None,
+    source_column: str | None,
+    target_column: str | None,
+    weight_column: str | None,
+    id_column: str | None,
+    label_column: str | None,
+    *,
+    header: bool | None,
+) -> GraphSettings | None:
+    """The settings of a graph other than the fitted one, if one is given."""
+    from dssl.resolve import resolve
+
+    if graph is None:
+        return None
+    flags = {
+        "graph.source": graph,
+        "graph.nodes": nodes,
+        "graph.source_column": source_column,
+        "graph.target_column": target_column,
+        "graph.weight_column": weight_column,
+        "graph.id_column": id_column,
+        "graph.label_column": label_column,
+        "graph.header": header,
+    }
+    return resolve(flags).graph
 
 
 @app.command(rich_help_panel="Look")

@@ -53,7 +53,9 @@ class GraphSettings(Section):
 class EncoderSettings(Section):
     """The network that turns features and links into vectors."""
 
-    name: Literal["gcn", "gat", "sage", "gin", "mlp", "hops"] = Field(default="hops", description="Kind of encoder.")
+    name: Literal["gcn", "gat", "sage", "gin", "mlp", "hops", "custom"] = Field(
+        default="hops", description="Kind of encoder; custom is a torch module of yours, given in Python."
+    )
     dim: int = Field(default=64, ge=1, description="Length of the trained vector of a node.")
     hidden_dim: int = Field(default=64, ge=1, description="Width of the hidden layers.")
     layers: int = Field(default=2, ge=1, le=16, description="Number of layers: how many links away a node sees.")
@@ -122,8 +124,12 @@ class TrainSettings(Section):
     log_every: int = Field(default=1, ge=1, description="Epochs between two lines of metrics.jsonl.")
     checkpoint_every: int = Field(default=10, ge=1, description="Epochs between two states to resume from.")
     patience: int = Field(
-        default=0, ge=0, description="Epochs without a better loss before training ends; 0 never does."
+        default=0, ge=0, description="Epochs to average the loss over, to stop when it levels off; 0 never stops."
     )
+    tolerance: float = Field(
+        default=0.01, ge=0, lt=1, description="Share of the loss's decrease so far that patience epochs must add."
+    )
+    start_from: str = Field(default="", description="Run whose weights training starts from, as by --from.")
 
 
 class EvaluateSettings(Section):
@@ -299,6 +305,22 @@ def reference() -> str:
         ]
         lines.append(f"- `{name}`: {', '.join(changes) or 'the defaults above'}.")
     return "\n".join(lines) + "\n"
+
+
+def differences(old: Config, new: Config) -> dict[str, str]:
+    """Return what differs between two configurations: a few words by dotted path.
+
+    >>> differences(Config(), Config(seed=3))
+    {'seed': 'seed was 0, is 3'}
+    """
+    before, after = old.model_dump(), new.model_dump()
+    found = {}
+    for row in settings():
+        section, _, leaf = row.path.rpartition(".")
+        was, now = (table[section].get(leaf) if section else table[leaf] for table in (before, after))
+        if was != now:
+            found[row.path] = f"{row.path} was {was!r}, is {now!r}"
+    return found
 
 
 def sections_of(annotation: Any) -> list[type[Section]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -95,23 +97,17 @@ class Embeddings:
             layout: of Parquet: one fixed-size list column ``embedding``, or a column for each dimension, ``z0`` ….
         """
         path = Path(path)
-        ending = _ending(path)
-        if layout not in get_args(Layout):
-            raise EmbeddingsError(f"unknown layout {layout!r}; use one of {', '.join(get_args(Layout))}")
-        try:
-            with replacing(path) as temporary:
-                if ending == ".npz":
-                    np.savez(temporary, ids=_plain(self.ids), values=self.values)
-                else:
-                    self._write_batches(temporary, ending, layout)
-        except OSError as error:
-            raise EmbeddingsError(f"cannot write {path}: {error.strerror or error}") from None
+        if check_ending(path) != ".npz" or layout not in get_args(Layout):
+            write_vectors(path, {"id": self.ids}, self.values, name="embedding", letter="z", layout=layout)
+            return
+        with _writing(path) as temporary:
+            np.savez(temporary, ids=_plain(self.ids), values=self.values)
 
     @classmethod
     def load(cls, path: str | Path) -> Embeddings:
         """Read what `save` wrote, in any of its formats."""
         path = Path(path)
-        ending = _ending(path)
+        ending = check_ending(path)
         if not path.is_file():
             raise EmbeddingsError(f"there is no file {path}; embeddings are read from {', '.join(ENDINGS)}")
         try:
@@ -121,24 +117,6 @@ class Embeddings:
                 raise
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise EmbeddingsError(f"{path} does not hold embeddings as {ending[1:]}: {reason}") from None
-
-    def _write_batches(self, path: Path, ending: str, layout: Layout) -> None:
-        """A block of rows at a time, so that a column layout needs no second copy of the vectors."""
-        from pyarrow import csv, parquet
-
-        as_list = ending == ".parquet" and layout == "list"
-        columns = ["embedding"] if as_list else [f"z{i}" for i in range(self.dim)]
-        kind = pa.list_(pa.float32(), self.dim) if as_list else pa.float32()
-        schema = pa.schema([("id", self.ids.type), *((column, kind) for column in columns)])
-        opened = parquet.ParquetWriter if ending == ".parquet" else csv.CSVWriter
-        with opened(str(path), schema) as writer:
-            for start in range(0, max(len(self), 1), ROWS_AT_ONCE):
-                block = np.ascontiguousarray(self.values[start : start + ROWS_AT_ONCE])
-                if as_list:
-                    arrays = [pa.FixedSizeListArray.from_arrays(pa.array(block.reshape(-1)), self.dim)]
-                else:
-                    arrays = [pa.array(np.ascontiguousarray(column)) for column in block.T]
-                writer.write_batch(pa.record_batch([self.ids.slice(start, ROWS_AT_ONCE), *arrays], schema=schema))
 
     def _position(self, node: int | str) -> int:
         wanted = int if self.ids.type == pa.int64() else str
@@ -152,10 +130,63 @@ class Embeddings:
         return int(at)
 
 
-def _ending(path: Path) -> str:
-    if path.suffix.lower() not in ENDINGS:
-        raise EmbeddingsError(f"{path} has an unknown ending {path.suffix!r}; use one of {', '.join(ENDINGS)}")
+def check_ending(path: Path, endings: Sequence[str] = ENDINGS) -> str:
+    """Return the ending of a file in small letters if it is one of those given."""
+    if path.suffix.lower() not in endings:
+        raise EmbeddingsError(f"{path} has an unknown ending {path.suffix!r}; use one of {', '.join(endings)}")
     return path.suffix.lower()
+
+
+def write_vectors(
+    path: Path,
+    keys: Mapping[str, pa.Array],
+    values: NDArray[np.float32],
+    *,
+    name: str,
+    letter: str,
+    layout: Layout = "list",
+) -> None:
+    """Write a row per vector in one step, as Parquet or CSV, whichever the ending of ``path`` names.
+
+    A block of rows at a time, so that a column layout needs no second copy of the vectors.
+
+    Args:
+        path: ends with ``.parquet`` or ``.csv``.
+        keys: the columns before the vector, N values each.
+        values: the vectors, shape ``(N, d)``.
+        name: of the one column in Parquet's list layout.
+        letter: with a number after it, the name of each column otherwise.
+        layout: of Parquet: one fixed-size list column, or a column for each dimension.
+    """
+    from pyarrow import csv, parquet
+
+    ending = check_ending(path, (".parquet", ".csv"))
+    if layout not in get_args(Layout):
+        raise EmbeddingsError(f"unknown layout {layout!r}; use one of {', '.join(get_args(Layout))}")
+    count, dim = values.shape
+    as_list = ending == ".parquet" and layout == "list"
+    columns = [name] if as_list else [f"{letter}{i}" for i in range(dim)]
+    kind = pa.list_(pa.float32(), dim) if as_list else pa.float32()
+    schema = pa.schema([*((key, array.type) for key, array in keys.items()), *((column, kind) for column in columns)])
+    opened = parquet.ParquetWriter if ending == ".parquet" else csv.CSVWriter
+    with _writing(path) as temporary, opened(str(temporary), schema) as writer:
+        for start in range(0, max(count, 1), ROWS_AT_ONCE):
+            block = np.ascontiguousarray(values[start : start + ROWS_AT_ONCE])
+            arrays = [array.slice(start, ROWS_AT_ONCE) for array in keys.values()]
+            if as_list:
+                arrays.append(pa.FixedSizeListArray.from_arrays(pa.array(block.reshape(-1)), dim))
+            else:
+                arrays += [pa.array(np.ascontiguousarray(column)) for column in block.T]
+            writer.write_batch(pa.record_batch(arrays, schema=schema))
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[Path]:
+    try:
+        with replacing(path) as temporary:
+            yield temporary
+    except OSError as error:
+        raise EmbeddingsError(f"cannot write {path}: {error.strerror or error}") from None
 
 
 def _plain(ids: pa.Array) -> NDArray[Any]:

@@ -5,6 +5,7 @@ The command line uses the same class. Its keywords are the settings of `dssl.con
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
 from collections.abc import Callable, Iterator
@@ -26,14 +27,19 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from dssl.embeddings import Embeddings
+    from dssl.encoders import Encoder
+    from dssl.factors import Factors
     from dssl.methods import Method
     from dssl.readout import Readout
 
     EpochCallback = Callable[[dict[str, float]], None]
 
 CONFIG, WEIGHTS, FEATURES = "config.toml", "weights.safetensors", "features.json"
+CUSTOM = "custom"  # the name of an encoder that the user gave as a module
 # Settings that say how a file is read or how a result is judged: nothing that an estimator could use.
-_NOT_KEYWORDS = ("graph.source", "graph.nodes", "graph.header", "_column", "evaluate.")
+_NOT_KEYWORDS = ("graph.source", "graph.nodes", "graph.header", "_column", "evaluate.", "train.start_from")
+# Settings that weights have no meaning without.
+_FIXED = ("encoder.", "method.", "graph.directed", "graph.self_loops", "graph.structure")
 _READOUT = "readout."  # how the tensors of the fixed blocks are told from the method's
 _Class = TypeVar("_Class", bound=type)
 
@@ -69,6 +75,9 @@ class DSSL:
     (how many ran), ``warnings_`` (sentences on a collapse, if there was one) and ``changes_`` (what was done to the
     graph first).
 
+    ``encoder`` may also be a torch module with ``forward(x, edge_index)``, as PyG's models have; ``dim`` is then the
+    length of its vectors, by default its attribute ``out_channels`` or ``dim``. `fit` trains a copy of it.
+
     >>> from dssl.graph import Graph
     >>> graph = Graph.from_edges([0, 1, 2, 3], [1, 2, 3, 0], x=[[1, 0], [0, 1], [1, 0], [0, 1]])
     >>> model = DSSL(num_factors=2, dim=4, epochs=2, seed=1).fit(graph)
@@ -87,43 +96,72 @@ class DSSL:
         unusable = [name for name in self._given if name not in _keywords() and _known(name) not in _paths()]
         if unusable:
             raise ConfigError(f"setting {unusable[0]!r} is not one of the model: give it to dssl.load or dssl.evaluate")
-        self.config = resolve({name: _plain(value) for name, value in self._given.items()})
+        plain = {name: _plain(value) for name, value in self._given.items()}
+        self._module = _module(plain.get("encoder"))
+        if self._module is not None:
+            plain["encoder"] = CUSTOM
+            if "dim" not in plain and "encoder.dim" not in plain:
+                plain["dim"] = _width(self._module)
+        self.config = resolve(plain)
+        _check_encoder(self.config, self._module)
         self._method: nn.Module | None = None
         self._inputs: Inputs | None = None
         self._readout: Readout | None = None
 
     @classmethod
-    def from_config(cls, config: configuration.Config) -> DSSL:
-        """Make an unfitted model with a complete configuration."""
+    def from_config(cls, config: configuration.Config, *, encoder: nn.Module | None = None) -> DSSL:
+        """Make an unfitted model with a complete configuration, and the module that it calls custom."""
+        _check_encoder(config, encoder)
         model = cls()
-        model.config = config
-        model._given = {
-            name: value for name, row in _keywords().items() if (value := _value(config, row.path)) != row.value
-        }
+        model._module = encoder
+        model._configure(config)
         return model
 
-    def fit(self, graph: Graph, *, on_epoch: EpochCallback | None = None, checkpoint: Path | None = None) -> DSSL:
-        """Train on a graph, from the start, or from a checkpoint of the same training.
+    def _configure(self, config: configuration.Config) -> None:
+        self.config = config
+        self._given = {
+            name: value for name, row in _keywords().items() if (value := _value(config, row.path)) != row.value
+        }
+        if self._module is not None:
+            self._given["encoder"] = self._module
+
+    def continue_with(self, config: configuration.Config) -> DSSL:
+        """Change the settings of a fitted model before a warm start; those that its weights depend on are refused."""
+        self._fitted()
+        if different := _differences(self.config, config):
+            raise ConfigError(
+                f"a warm start keeps the encoder and the method ({', '.join(different)}); "
+                "leave these settings as they were, or fit anew"
+            )
+        self._configure(config)
+        return self
+
+    def fit(
+        self,
+        graph: Graph,
+        *,
+        warm: bool = False,
+        on_epoch: EpochCallback | None = None,
+        checkpoint: Path | None = None,
+    ) -> DSSL:
+        """Train on a graph, from the start, from the fitted weights, or from a checkpoint of the same training.
+
+        A warm start goes on from the fitted weights with a new optimiser, on a graph with the same feature columns,
+        such as the fitted one with more nodes. The fixed blocks beside the trained vector keep their axes, so that
+        new vectors can be compared with old ones.
 
         Args:
             graph: the graph; its labels are never looked at.
+            warm: start from the fitted weights.
             on_epoch: called with the record of each epoch.
             checkpoint: file to resume from if it exists, and to write the state of training to.
         """
         from dssl import train
 
         _check_graph(graph)
-        options, settings = self.config.graph, self.config.train
-        self._inputs, ready = Inputs.fit(
-            graph,
-            directed=options.directed,
-            self_loops=options.self_loops,
-            structure=options.structure,
-            structure_dim=options.structure_dim,
-            seed=self.config.seed,
-        )
+        ready = self._fitted()[1].apply(graph) if warm else self._start(graph)
+        settings = self.config.train
         self.changes_ = [str(change) for change in ready.history]
-        self._method = self._build(self._inputs.num_features)
         self.metrics_ = []
 
         def note(epoch: int, record: dict[str, float]) -> None:
@@ -133,7 +171,7 @@ class DSSL:
 
         with _threads(settings.threads):
             self.epochs_ = train.train(
-                self._method,
+                self._fitted()[0],
                 ready,
                 epochs=settings.epochs,
                 learning_rate=settings.learning_rate,
@@ -145,14 +183,17 @@ class DSSL:
                 checkpoint=checkpoint,
                 checkpoint_every=settings.checkpoint_every,
                 patience=settings.patience,
+                tolerance=settings.tolerance,
                 on_epoch=note,
             )
             method = cast("Method", self._method)
             self.warnings_ = method.warnings()
             values = method.embed(ready)
-            self._readout = self._build_readout()
+            if not warm:
+                self._readout = self._build_readout()
+                if self._readout is not None:
+                    self._readout.fit(ready, values, seed=self.config.seed)
             if self._readout is not None:
-                self._readout.fit(ready, values, seed=self.config.seed)
                 values = self._readout.join(ready, values)
             self.embeddings_ = _embeddings(graph, values)
         return self
@@ -168,6 +209,24 @@ class DSSL:
         with _threads(self.config.train.threads):
             values = cast("Method", method).embed(ready)
             return values if self._readout is None else self._readout.join(ready, values)
+
+    def factors(self, graph: Graph) -> Factors:
+        """Return how probable each factor is on each link and at each node, with the node ids.
+
+        The links are those that the model sees: by default in both directions and without self loops. The graph may
+        be any that `transform` takes.
+        """
+        from dssl.factors import Factors
+
+        method, inputs = self._fitted()
+        _check_graph(graph)
+        find = getattr(method, "factors", None)
+        if find is None:
+            raise RunError(f"the method {self.config.method.name!r} has no factors; fit with method='dssl'")
+        ready = inputs.apply(graph)
+        with _threads(self.config.train.threads):
+            links, nodes = find(ready)
+        return Factors(graph.ids, ready.sources(), ready.indices, links, nodes)
 
     def fit_transform(self, graph: Graph) -> NDArray[np.float32]:
         """Train on a graph and return its vectors, as `transform` does."""
@@ -191,18 +250,30 @@ class DSSL:
         files.write_text(folder / CONFIG, configuration.to_toml(self.config))
         files.write_json(folder / FEATURES, inputs.to_json())
         with files.replacing(folder / WEIGHTS) as path:
-            save_file({name: value.detach().cpu().contiguous() for name, value in self._state().items()}, path)
+            # Copies, since a module of the user's may hold a tensor twice, which the format refuses.
+            save_file({name: value.detach().cpu().contiguous().clone() for name, value in self._state().items()}, path)
 
     @classmethod
-    def load(cls, folder: str | Path) -> DSSL:
-        """Read a fitted model from a folder that `save` or ``dssl fit`` wrote."""
+    def load(cls, folder: str | Path, *, encoder: nn.Module | None = None) -> DSSL:
+        """Read a fitted model from a folder that `save` or ``dssl fit`` wrote.
+
+        Args:
+            folder: the folder.
+            encoder: the module that the model was given as its encoder, if it was; its weights come from the folder.
+        """
         from safetensors import SafetensorError
         from safetensors.torch import load_file
 
         from dssl import train
 
         folder = Path(folder)
-        model = cls.from_config(configuration.from_toml(_read(folder / CONFIG), str(folder / CONFIG)))
+        config = configuration.from_toml(_read(folder / CONFIG), str(folder / CONFIG))
+        if config.encoder.name == CUSTOM and encoder is None:
+            raise RunError(
+                f"the model in {folder} has an encoder of its own, whose code is not stored; "
+                "give it again: DSSL.load(folder, encoder=module)"
+            )
+        model = cls.from_config(config, encoder=_module(encoder))
         try:
             model._inputs = Inputs.from_json(json.loads(_read(folder / FEATURES)))
         except (ValueError, KeyError, TypeError) as error:
@@ -232,21 +303,46 @@ class DSSL:
         return {**values, **self._given}
 
     def set_params(self, **settings: Any) -> DSSL:
-        """Change settings of the model, which is then unfitted."""
+        """Change settings of the model; unless they are only of training, the model is then unfitted."""
+        before, fitted = self.config, (self._method, self._inputs, self._readout)
         type(self).__init__(self, **{**self._given, **settings})
+        if "encoder" not in settings and not _differences(before, self.config):
+            self._method, self._inputs, self._readout = fitted
         return self
 
     def __sklearn_clone__(self) -> DSSL:
         return type(self)(**self._given)
 
     def __repr__(self) -> str:
-        return f"DSSL({', '.join(f'{name}={value!r}' for name, value in self._given.items())})"
+        shown = {
+            name: f"{type(value).__name__}(…)" if value is self._module else repr(value)
+            for name, value in self._given.items()
+        }
+        return f"DSSL({', '.join(f'{name}={value}' for name, value in shown.items())})"
+
+    def _start(self, graph: Graph) -> Graph:
+        """Make the graph ready and the method anew."""
+        options = self.config.graph
+        inputs, ready = Inputs.fit(
+            graph,
+            directed=options.directed,
+            self_loops=options.self_loops,
+            structure=options.structure,
+            structure_dim=options.structure_dim,
+            seed=self.config.seed,
+        )
+        self._method = self._build(inputs.num_features)
+        self._inputs = inputs
+        return ready
 
     def _build(self, in_dim: int) -> nn.Module:
         from dssl import encoders, methods
 
         options = self.config.encoder
         with rng.seeded(self.config.seed, "init"):
+            if self._module is not None:
+                own = _wrapped(self._module, in_dim=in_dim, dim=options.dim, hops=options.layers)
+                return methods.build(self.config.method, encoder=own, in_dim=in_dim)
             encoder = encoders.build(
                 options.name,
                 in_dim=in_dim,
@@ -279,9 +375,71 @@ class DSSL:
         return self._method, self._inputs
 
 
-def load_model(folder: str | Path) -> DSSL:
-    """Read a fitted model from a folder that `DSSL.save` or ``dssl fit`` wrote."""
-    return DSSL.load(folder)
+def load_model(folder: str | Path, *, encoder: nn.Module | None = None) -> DSSL:
+    """Read a fitted model from a folder that `DSSL.save` or ``dssl fit`` wrote; see `DSSL.load`."""
+    return DSSL.load(folder, encoder=encoder)
+
+
+def _differences(old: configuration.Config, new: configuration.Config) -> list[str]:
+    """What differs of the settings that weights depend on, in words."""
+    found = configuration.differences(old, new)
+    return [text for path, text in found.items() if path.startswith(_FIXED)]
+
+
+def _module(encoder: Any) -> nn.Module | None:
+    """The module of the user's, or none for an encoder by name."""
+    if encoder is None or isinstance(encoder, str):
+        return None
+    from torch import nn
+
+    if isinstance(encoder, nn.Module):
+        return encoder
+    raise ConfigError(
+        f"encoder is of type {type(encoder).__name__}; give a name, or a torch.nn.Module with forward(x, edge_index)"
+    )
+
+
+def _check_encoder(config: configuration.Config, module: nn.Module | None) -> None:
+    if config.encoder.name == CUSTOM and module is None:
+        raise ConfigError(
+            "the encoder 'custom' is a torch module of your own: give the module itself, in Python, as "
+            "DSSL(encoder=module)"
+        )
+    if config.encoder.name != CUSTOM and module is not None:
+        raise ConfigError(f"the model was fitted with the encoder {config.encoder.name!r}; load it without a module")
+
+
+def _width(module: nn.Module) -> int:
+    for name in ("out_channels", "dim"):
+        value = getattr(module, name, None)
+        if isinstance(value, int) and value > 0:
+            return value
+    raise ConfigError(
+        f"the encoder {type(module).__name__} has no attribute out_channels or dim; say how long its vectors are: dim=…"
+    )
+
+
+def _wrapped(module: nn.Module, *, in_dim: int, dim: int, hops: int) -> Encoder:
+    """A copy of the user's module as an encoder, once it was seen to work on two linked nodes."""
+    import torch
+
+    from dssl.encoders import Wrapped
+
+    own = copy.deepcopy(module).cpu()
+    training = own.training
+    name = type(module).__name__
+    try:
+        with torch.no_grad():
+            out = own.eval()(torch.zeros(2, in_dim), torch.tensor([[0, 1], [1, 0]]))
+    except Exception as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ConfigError(
+            f"the encoder {name} fails on x of shape (2, {in_dim}) and edge_index of shape (2, 2): {reason:.200}"
+        ) from error
+    if not isinstance(out, torch.Tensor) or out.shape != (2, dim):
+        got = f"shape {tuple(out.shape)}" if isinstance(out, torch.Tensor) else type(out).__name__
+        raise ConfigError(f"the encoder {name} gives {got} for two nodes; it must give shape (2, {dim}), or set dim")
+    return Wrapped(own.train(training), dim=dim, hops=hops)
 
 
 def _check_graph(graph: Graph) -> None:

@@ -56,7 +56,11 @@ class Recipe:
 
 
 def resolve(
-    flags: Mapping[str, Any] | None = None, *, file: Path | None = None, settings: Sequence[str] = ()
+    flags: Mapping[str, Any] | None = None,
+    *,
+    file: Path | None = None,
+    base: Mapping[str, Any] | None = None,
+    settings: Sequence[str] = (),
 ) -> Config:
     """Put a configuration together.
 
@@ -64,6 +68,7 @@ def resolve(
         flags: value by dotted path, unique last part, or section with a name; None stands for not given. ``preset``
             and ``recipe`` name what lies below the file; without them, those that the file names.
         file: a configuration file; flags win over it.
+        base: complete settings by section, in place of preset, recipe and file.
         settings: ``key=value`` texts as given to ``--set``; they win over everything.
 
     >>> config = resolve({"source": "texas", "preset": "paper"}, settings=["dim=32", "encoder=gat"])
@@ -72,6 +77,19 @@ def resolve(
     """
     problems: list[str] = []
     flat = _flatten(flags or {}, settings, problems)
+    layers = [("", base)] if base is not None else _layers(flat, file, problems)
+    layers += [(origin, _nested(path, value)) for path, (value, origin) in flat.items()]
+    merged: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for origin, layer in layers:
+        _merge_into(merged, layer, origin, origins, problems)
+    return check(merged, origins, problems)
+
+
+def _layers(
+    flat: Mapping[str, tuple[Any, str]], file: Path | None, problems: list[str]
+) -> list[tuple[str, Mapping[str, Any]]]:
+    """What lies below the flags: preset, recipe and file, each with its name."""
     layers: list[tuple[str, Mapping[str, Any]]] = []
     if file is not None:
         tables = read_toml(file)
@@ -86,13 +104,7 @@ def resolve(
             hint = nearest(dataset, recipe.names) or f"; it knows {', '.join(recipe.names) or 'none'}"
             raise ConfigError(f"recipe {name}: unknown data set {dataset!r}{hint}")
         layers = [*recipe.layers(f"recipe {name}", dataset or _dataset(flat, layers)), *layers]
-    layers.insert(0, ("preset", _preset(_chosen("preset", flat, layers), problems)))
-    layers += [(origin, _nested(path, value)) for path, (value, origin) in flat.items()]
-    merged: dict[str, Any] = {}
-    origins: dict[str, str] = {}
-    for origin, layer in layers:
-        _merge_into(merged, layer, origin, origins, problems)
-    return check(merged, origins, problems)
+    return [("preset", _preset(_chosen("preset", flat, layers), problems)), *layers]
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -6,10 +6,11 @@ and the same ``fit`` goes on where it stopped. Every file is written in one step
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,14 +19,17 @@ from typing import TYPE_CHECKING, Any
 from dssl import config as configuration
 from dssl import environment, files
 from dssl.config import Config, GraphSettings
-from dssl.errors import DsslError, RunError
+from dssl.errors import ConfigError, DsslError, RunError
+from dssl.inputs import Inputs
 from dssl.model import CONFIG, DSSL, FEATURES, WEIGHTS
+from dssl.resolve import resolve
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from dssl.embeddings import Embeddings
+    from dssl.factors import Factors
     from dssl.features import Encoding
     from dssl.graph import Graph
 
@@ -82,6 +86,25 @@ def default_folder(config: Config) -> Path:
     name = source if re.match(r"\w+:", source) else Path(source).name.partition(".")[0]
     slug = re.sub(r"[^\w.=]+", "-", name).strip("-")[:60] or "graph"
     return Path("runs") / f"{slug}-{config.method.name}-{config.seed}"
+
+
+def continued(start: Path, flags: Mapping[str, Any], settings: Sequence[str] = ()) -> Config:
+    """Return the settings of a run that starts from the weights of another: its own, but for what is given.
+
+    Args:
+        start: folder of a fitted model.
+        flags: value by dotted path, as for `dssl.resolve.resolve`. A new graph brings its own files and columns.
+        settings: ``key=value`` texts.
+    """
+    for name in ("preset", "recipe"):
+        if flags.get(name) is not None:
+            raise ConfigError(f"--from takes its settings from {start}; leave out --{name}")
+    base = read_config(start, finished=False).model_dump(exclude_none=True)
+    if flags.get("graph.source") is not None:
+        kept = ("directed", "self_loops", "structure", "structure_dim")
+        base["graph"] = {name: base["graph"][name] for name in kept}
+    base["train"]["start_from"] = str(start)
+    return resolve(flags, base=base, settings=settings)
 
 
 def load_graph(options: GraphSettings, *, encoding: Encoding | None = None) -> Graph:
@@ -156,17 +179,29 @@ def fit(
 
         train.device(config.train.device)  # one that is not there is known before a large graph is read
     config = config.model_copy(update={"graph": with_full_paths(config.graph)})
+    start = Path(config.train.start_from).resolve() if config.train.start_from else None
+    if start is not None:
+        train_settings = config.train.model_copy(update={"start_from": str(start)})
+        config = config.model_copy(update={"train": train_settings})
+        if start == folder.resolve():
+            raise RunError(f"{folder} is the run to start from; choose another folder with --out")
     _claim(folder, config, overwrite=overwrite)
-    graph = load_graph(config.graph)
+    model = DSSL.from_config(config) if start is None else DSSL.load(start).continue_with(config)
+    graph = load_graph(config.graph, encoding=None if start is None else model.inputs.encoding)
     described: dict[str, Any] = {"fingerprint": graph.fingerprint(), "summary": summary(graph)}
+    if start is not None:
+        described["start"] = hashlib.sha256((start / WEIGHTS).read_bytes()).hexdigest()
     if overwrite:
         for name in FILES:
             (folder / name).unlink(missing_ok=True)
-    if (folder / GRAPH).exists() and read_json(folder / GRAPH).get("fingerprint") != described["fingerprint"]:
-        raise RunError(
-            f"{folder} holds an unfinished run on another state of the graph {config.graph.source!r}; "
-            "start anew with --overwrite, or choose another folder with --out"
-        )
+    if (folder / GRAPH).exists():
+        before = read_json(folder / GRAPH)
+        for key, what in {"fingerprint": f"graph {config.graph.source!r}", "start": f"weights in {start}"}.items():
+            if before.get(key) != described.get(key):
+                raise RunError(
+                    f"{folder} holds an unfinished run on another state of the {what}; "
+                    "start anew with --overwrite, or choose another folder with --out"
+                )
     files.write_text(folder / CONFIG, configuration.to_toml(config))
     files.write_json(folder / GRAPH, described)
     if on_graph is not None:
@@ -178,7 +213,7 @@ def fit(
         if on_epoch is not None:
             on_epoch(record)
 
-    model = DSSL.from_config(config).fit(graph, on_epoch=note, checkpoint=folder / CHECKPOINT)
+    model.fit(graph, warm=start is not None, on_epoch=note, checkpoint=folder / CHECKPOINT)
     metrics.close()
     model.save(folder)
     model.embeddings_.save(folder / EMBEDDINGS)
@@ -204,12 +239,9 @@ def evaluate(folder: Path, *, on_stage: Callable[[str], None] = lambda _: None) 
 
     config = read_config(folder)
     vectors = read_embeddings(folder)
-    graph = load_graph(config.graph)
-    if graph.fingerprint() != read_json(folder / GRAPH).get("fingerprint") or not graph.ids.equals(vectors.ids):
-        raise RunError(
-            f"the graph {config.graph.source!r} is not as it was when {folder} was fitted; "
-            "fit it again, or restore the files"
-        )
+    graph = _fitted_graph(folder, config)
+    if not graph.ids.equals(vectors.ids):
+        raise _changed(folder, config)
     options = config.evaluate
     result = evaluation.evaluate(
         links(graph, directed=config.graph.directed, self_loops=config.graph.self_loops),
@@ -228,11 +260,30 @@ def evaluate(folder: Path, *, on_stage: Callable[[str], None] = lambda _: None) 
     return result
 
 
+def _fitted_graph(folder: Path, config: Config) -> Graph:
+    """Read the graph of a finished run again; one that has changed since is refused."""
+    # A warm start takes its feature columns as the first run of the chain encoded them.
+    encoding = Inputs.from_json(read_json(folder / FEATURES)).encoding if config.train.start_from else None
+    graph = load_graph(config.graph, encoding=encoding)
+    if graph.fingerprint() != read_json(folder / GRAPH).get("fingerprint"):
+        raise _changed(folder, config)
+    return graph
+
+
+def _changed(folder: Path, config: Config) -> RunError:
+    return RunError(
+        f"the graph {config.graph.source!r} is not as it was when {folder} was fitted; "
+        "fit it again, or restore the files"
+    )
+
+
 def _untrained(config: Config, graph: Graph) -> NDArray[np.float32]:
     """The vectors that the encoder alone gives before it is trained: what the training has to beat."""
     train = config.train.model_copy(update={"epochs": 0})
     encoder = config.encoder.model_copy(update={"skip": False})
-    return DSSL.from_config(config.model_copy(update={"train": train, "encoder": encoder})).fit_transform(graph)
+    method = config.method.model_copy(update={"reconstruction_weight": 0.0})  # needs no targets: nothing is trained
+    changes = {"train": train, "encoder": encoder, "method": method}
+    return DSSL.from_config(config.model_copy(update=changes)).fit_transform(graph)
 
 
 def embed(folder: Path, options: GraphSettings | None = None) -> Embeddings:
@@ -241,9 +292,21 @@ def embed(folder: Path, options: GraphSettings | None = None) -> Embeddings:
         return read_embeddings(folder)
     read_config(folder)
     model = DSSL.load(folder)
+    return model.embed(_load_alike(model, options))
+
+
+def factors(folder: Path, options: GraphSettings | None = None) -> Factors:
+    """Return the factors that the model of a run finds in the fitted graph, or in another."""
+    config = read_config(folder)
+    model = DSSL.load(folder)
+    return model.factors(_fitted_graph(folder, config) if options is None else _load_alike(model, options))
+
+
+def _load_alike(model: DSSL, options: GraphSettings) -> Graph:
+    """Read another graph for a fitted model, prepared as the fitted one was."""
     fitted = model.config.graph
     kept = options.model_copy(update={"directed": fitted.directed, "self_loops": fitted.self_loops})
-    return model.embed(load_graph(kept, encoding=model.inputs.encoding))
+    return load_graph(kept, encoding=model.inputs.encoding)
 
 
 def read_config(folder: Path, *, finished: bool = True) -> Config:
@@ -313,23 +376,12 @@ def _claim(folder: Path, config: Config, *, overwrite: bool) -> None:
         return
     if (folder / ENVIRONMENT).exists():
         raise RunError(f"{folder} holds a finished run; replace it with --overwrite, or choose another with --out")
-    different = _differences(read_config(folder, finished=False), config)
+    different = configuration.differences(read_config(folder, finished=False), config).values()
     if different:
         raise RunError(
             f"{folder} holds an unfinished run with other settings ({', '.join(different)}); "
             "start anew with --overwrite, or choose another folder with --out"
         )
-
-
-def _differences(old: Config, new: Config) -> list[str]:
-    before, after = old.model_dump(), new.model_dump()
-    found = []
-    for row in configuration.settings():
-        section, _, leaf = row.path.rpartition(".")
-        was, now = (table[section].get(leaf) if section else table[leaf] for table in (before, after))
-        if was != now:
-            found.append(f"{row.path} was {was!r}, is {now!r}")
-    return found
 
 
 class _Metrics:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -44,6 +45,7 @@ def train(
     seed: int,
     device: torch.device,
     patience: int = 0,
+    tolerance: float = 0.0,
     checkpoint: Path | None = None,
     checkpoint_every: int = 10,
     on_epoch: Callable[[int, Record], None] | None = None,
@@ -63,7 +65,8 @@ def train(
         fanout: neighbours sampled per ring in mini-batches.
         seed: seed of the run.
         device: where to train.
-        patience: epochs without a lower loss after which to stop; 0 never stops early.
+        patience: epochs over which `Plateau` averages the loss; 0 never stops early.
+        tolerance: share of the decrease so far that they must add.
         checkpoint: file to resume from if it exists, and to write to.
         checkpoint_every: epochs between two checkpoints.
         on_epoch: called with the number and the record of each epoch done (from 1).
@@ -74,10 +77,10 @@ def train(
     optimizer = torch.optim.Adam(
         [p for p in method.parameters() if p.requires_grad], lr=learning_rate, weight_decay=weight_decay
     )
-    done, best, since = 0, float("inf"), 0
+    done, plateau = 0, Plateau(patience, tolerance)
     if checkpoint is not None and checkpoint.exists():
-        done, best, since = _restore(checkpoint, method, optimizer)
-    while done < epochs and not (patience and since >= patience):
+        done = _restore(checkpoint, method, optimizer, plateau)
+    while done < epochs and not plateau.reached:
         method.train()
         with rng.seeded(seed, "train", done):
             for batch in steps.batches(
@@ -92,26 +95,72 @@ def train(
                 steps.after_step()
         record = steps.after_epoch()
         done += 1
-        since = 0 if record["loss"] < best else since + 1
-        best = min(best, record["loss"])
+        plateau.add(record["loss"])
         if on_epoch is not None:
             on_epoch(done, record)
         if checkpoint is not None and (done % checkpoint_every == 0 or done == epochs):
-            _save(checkpoint, method, optimizer, done, best, since)
+            _save(checkpoint, method, optimizer, plateau, done)
     method.eval()
     return done
 
 
-def _save(path: Path, method: nn.Module, optimizer: torch.optim.Adam, done: int, best: float, since: int) -> None:
+class Plateau:
+    """Tells when training has levelled off: the loss is compared with itself, no label is needed.
+
+    The loss of an epoch is noisy and keeps falling by ever less, and may be of either sign. So means of ``patience``
+    epochs are compared, and what the last ones gained is measured against the whole decrease since the first epoch.
+
+    Args:
+        patience: epochs per mean; 0 never stops.
+        tolerance: share of the decrease so far that the last ``patience`` epochs must add.
+
+    >>> plateau = Plateau(2, 0.1)
+    >>> losses = [9, 5, 1.1, 0.9, 0.9, 0.9]
+    >>> [plateau.add(loss) or plateau.reached for loss in losses]
+    [False, False, False, False, False, True]
+    """
+
+    def __init__(self, patience: int, tolerance: float) -> None:
+        self.patience, self.tolerance = patience, tolerance
+        self.first: float | None = None
+        self.recent: deque[float] = deque(maxlen=2 * patience)
+
+    def add(self, loss: float) -> None:
+        """Take the loss of the next epoch."""
+        self.first = loss if self.first is None else self.first
+        self.recent.append(loss)
+
+    @property
+    def reached(self) -> bool:
+        """Whether the last epochs gained too little to go on."""
+        if not self.patience or self.first is None or len(self.recent) < 2 * self.patience:
+            return False
+        losses = list(self.recent)
+        before, now = (sum(part) / self.patience for part in (losses[: self.patience], losses[self.patience :]))
+        return before - now <= self.tolerance * max(self.first - now, 0.0)
+
+    def to_text(self) -> str:
+        """Return the state exactly, as `from_text` takes it."""
+        return " ".join(loss.hex() for loss in ([] if self.first is None else [self.first, *self.recent]))
+
+    def from_text(self, text: str) -> None:
+        """Take over a state that `to_text` returned."""
+        losses = [float.fromhex(part) for part in text.split()]
+        self.first = losses[0] if losses else None
+        self.recent.clear()
+        self.recent.extend(losses[1:])
+
+
+def _save(path: Path, method: nn.Module, optimizer: torch.optim.Adam, plateau: Plateau, done: int) -> None:
     tensors = {f"method.{name}": value.contiguous() for name, value in method.state_dict().items()}
     for index, state in optimizer.state_dict()["state"].items():
         tensors |= {f"adam.{index}.{name}": value.contiguous() for name, value in state.items()}
-    notes = {"epoch": str(done), "best": best.hex(), "since": str(since)}
+    notes = {"epoch": str(done), "losses": plateau.to_text()}
     with replacing(path) as temporary:
         save_file({name: value.cpu().clone() for name, value in tensors.items()}, temporary, notes)
 
 
-def _restore(path: Path, method: nn.Module, optimizer: torch.optim.Adam) -> tuple[int, float, int]:
+def _restore(path: Path, method: nn.Module, optimizer: torch.optim.Adam, plateau: Plateau) -> int:
     try:
         with safe_open(path, framework="pt") as file:
             notes: dict[str, str] = file.metadata() or {}
@@ -125,7 +174,8 @@ def _restore(path: Path, method: nn.Module, optimizer: torch.optim.Adam) -> tupl
                 _, index, field = name.split(".", 2)
                 state.setdefault(int(index), {})[field] = value
         optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
-        return int(notes["epoch"]), float.fromhex(notes["best"]), int(notes["since"])
+        plateau.from_text(notes["losses"])
+        return int(notes["epoch"])
     except (OSError, KeyError, ValueError, RuntimeError, SafetensorError) as error:
         raise RunError(
             f"checkpoint {path.name} cannot be read ({_first(error)}); delete it or use --overwrite"
