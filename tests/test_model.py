@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -259,6 +260,18 @@ def test_extreme_graphs_work() -> None:
     assert np.isfinite(small().fit_transform(no_links)).all()
     bare = Graph.from_edges([0], [1], num_nodes=3)
     assert np.isfinite(small().fit_transform(bare)).all()
+
+
+def test_the_examples_of_the_page_on_use_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "using.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    names: dict[str, Any] = {}
+    exec("\n".join(blocks), names)
+    assert {"later.parquet", "links.parquet", "nodes.parquet", "own-model"} == {
+        path.name for path in tmp_path.iterdir()
+    }
+    assert 10 <= names["model"].epochs_ < 500
 
 
 # --- factors ---------------------------------------------------------------------------------------------------
