@@ -64,8 +64,10 @@ class EncoderSettings(Section):
     skip: bool = Field(
         default=True, description="Put principal components of features and links beside the trained vector."
     )
-    skip_dim: int = Field(default=64, ge=1, description="Components of the features, and of their averages.")
-    skip_link_dim: int = Field(default=128, ge=1, description="Components of the links, and of smoothed features.")
+    skip_dim: int = Field(
+        default=64, ge=1, description="Components of the features and of each of their averages; twice of smoothed ones."
+    )
+    skip_link_dim: int = Field(default=256, ge=1, description="Components of the links.")
 
 
 class DSSLSettings(Section):

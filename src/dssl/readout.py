@@ -4,12 +4,14 @@ A trained encoder of a few dozen columns forgets things that a linear classifier
 the trained part beside fixed blocks, each a linear function of features and links:
 
 - ego and averages: :math:`[X V \mid P X V \mid P^2 X V]`, V the leading right singular vectors of X;
-- smoothed: :math:`w\,S^2 X V'`, V' those of :math:`S^2 X`;
+- smoothed: :math:`r\,S^2 X V'`, V' those of :math:`S^2 X`;
 - links: :math:`w\,A U`, U the leading singular vectors of the adjacency A.
 
-The trained part and the first block count alike; the last two only where links follow a pattern. How much,
-:math:`w = \max(0, 2\,\mathrm{AUC} - 1)`, is read off without labels: AUC is how well the leading singular vectors of
-nine tenths of the links tell the other tenth from pairs of the same degrees.
+The trained part and the first block count alike; the last two only where links are worth it, which is read off without
+labels. Smoothing helps where neighbours have like features: r is twice the correlation of a node's features with the
+mean of its neighbours', within 0 and 1. The links help where they follow a pattern:
+:math:`w = \max(0, 2\,\mathrm{AUC} - 1)`, where AUC is how well the leading singular vectors of nine tenths of the links
+tell the other tenth from pairs of the same degrees.
 
 Every block is a product with a stored matrix, so that new nodes get vectors too: V and V' belong to the feature
 columns; U to the nodes of the fitted graph, found again by their ids, so that a new node is described by its links to
@@ -41,8 +43,8 @@ class Readout(nn.Module):
     """The fixed blocks, fitted on one graph and applied to others.
 
     Args:
-        dim: columns of each of the three parts of the first block.
-        link_dim: columns of the smoothed block and of the links block.
+        dim: columns of each of the three parts of the first block; the smoothed block has twice as many.
+        link_dim: columns of the links block.
     """
 
     def __init__(self, *, dim: int, link_dim: int) -> None:
@@ -67,13 +69,13 @@ class Readout(nn.Module):
         self.keys = torch.from_numpy(_keys(graph.ids)[order])
         self.features = torch.from_numpy(right_vectors(graph.x, self.dim, seed=seed))
         smoothing = gcn_matrix(adjacency)
-        self.smoothed = torch.from_numpy(right_vectors(smoothed(graph.x, smoothing), self.link_dim, seed=seed))
+        self.smoothed = torch.from_numpy(right_vectors(smoothed(graph.x, smoothing), 2 * self.dim, seed=seed))
         self.links = torch.from_numpy(right_vectors(adjacency, self.link_dim, seed=seed)[order])
-        weight = max(0.0, 2 * link_auc(graph, seed=seed) - 1)
         blocks = self._blocks(graph, trained)
         self.shift = torch.from_numpy(np.concatenate([block.mean(axis=0) for block in blocks]))
         sizes = [float(np.sqrt(np.square(block - block.mean(axis=0)).sum(axis=1).mean())) for block in blocks]
-        weights = (1.0, 1.0, weight, weight)
+        alike = min(1.0, max(0.0, 2 * feature_correlation(graph, blocks[1][:, : self.features.shape[1]])))
+        weights = (1.0, 1.0, alike, max(0.0, 2 * link_auc(graph, seed=seed) - 1))
         self.scales = torch.tensor([w / size if size > 1e-9 else 0.0 for w, size in zip(weights, sizes, strict=True)])
 
     def join(self, graph: Graph, trained: Floats) -> Floats:
@@ -107,6 +109,23 @@ class Readout(nn.Module):
             if isinstance(stored, Tensor) and value is not None and stored.shape != value.shape:
                 setattr(self, name, torch.empty_like(stored))
         super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+def feature_correlation(graph: Graph, x: Floats) -> float:
+    """Correlation of the nodes' features with the means of their neighbours', over all columns together.
+
+    Args:
+        graph: the graph.
+        x: features, shape ``(N, F)``; columns are centred here.
+
+    >>> pairs = Graph.from_edges([0, 2], [1, 3])
+    >>> feature_correlation(pairs, np.array([[1], [1], [-1], [-1]], np.float32))
+    1.0
+    """
+    centred = x - x.mean(axis=0)
+    total = float(np.square(centred).sum())
+    means = mean_matrix(graph.undirected().adjacency()) @ centred
+    return float((centred * means).sum()) / total if total > 0 else 0.0
 
 
 def link_auc(graph: Graph, *, seed: int, share: float = 0.1, dim: int = 16, repeats: int = 5) -> float:

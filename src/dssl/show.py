@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from dssl import run
+from dssl import environment, run
 from dssl.errors import DsslError
 
 if TYPE_CHECKING:
@@ -53,12 +54,18 @@ class Progress:
     ) -> None:
         if self.bar is not None:
             self.bar.stop()
+        if error is None:
+            with contextlib.suppress(OSError):  # the cache may not be writable
+                _compiled_before().parent.mkdir(parents=True, exist_ok=True)
+                _compiled_before().touch()
 
     def graph(self, graph: Graph) -> None:
         """Say what was read."""
         if self.quiet:
             return
         self.console.print(escape(str(graph)), highlight=False, soft_wrap=True)
+        if not _compiled_before().exists():
+            self.console.print("first run on this machine: compiling, once, takes half a minute", highlight=False)
         if self.console.is_terminal and self.epochs:
             columns = (TextColumn("epoch {task.completed}/{task.total}"), BarColumn(), TimeRemainingColumn())
             self.bar = Bar(*columns, TextColumn("{task.fields[text]}"), console=self.console)
@@ -73,6 +80,14 @@ class Progress:
         elif not self.quiet and (epoch % max(self.epochs // 10, 1) == 0 or epoch == self.epochs):
             seconds = time.perf_counter() - self.started
             self.console.print(f"epoch {epoch}/{self.epochs}  {line(record)}  {seconds:.0f} s", soft_wrap=True)
+
+
+def _compiled_before() -> Path:
+    """A file that is there once a training has ended well with this Numba and this code."""
+    from dssl.cache import cache_dir
+
+    code = Path(__file__).with_name("kernels.py").stat()
+    return cache_dir() / f"compiled-{environment.version('numba')}-{code.st_mtime_ns}-{code.st_size}"
 
 
 def line(record: Mapping[str, float | None]) -> str:
