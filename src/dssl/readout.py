@@ -37,6 +37,7 @@ from dssl.matrices import gcn_matrix, mean_matrix
 from dssl.svd import right_vectors, smoothed
 
 Floats = NDArray[np.float32]
+ENTRIES, LEAST = 6_400_000, 32  # of a block over all nodes: large graphs get fewer columns, but at least so many
 
 
 class Readout(nn.Module):
@@ -44,7 +45,7 @@ class Readout(nn.Module):
 
     Args:
         dim: columns of each of the three parts of the first block; the smoothed block has twice as many.
-        link_dim: columns of the links block.
+        link_dim: columns of the links block. Both of the last two blocks have fewer in graphs of over 25,000 nodes.
     """
 
     def __init__(self, *, dim: int, link_dim: int) -> None:
@@ -68,9 +69,10 @@ class Readout(nn.Module):
         order = np.argsort(_keys(graph.ids), kind="stable")
         self.keys = torch.from_numpy(_keys(graph.ids)[order])
         self.features = torch.from_numpy(right_vectors(graph.x, self.dim, seed=seed))
-        smoothing = gcn_matrix(adjacency)
-        self.smoothed = torch.from_numpy(right_vectors(smoothed(graph.x, smoothing), 2 * self.dim, seed=seed))
-        self.links = torch.from_numpy(right_vectors(adjacency, self.link_dim, seed=seed)[order])
+        product = smoothed(graph.x, gcn_matrix(adjacency))
+        most = max(ENTRIES // graph.num_nodes, LEAST)
+        self.smoothed = torch.from_numpy(right_vectors(product, min(2 * self.dim, most), seed=seed))
+        self.links = torch.from_numpy(right_vectors(adjacency, min(self.link_dim, most), seed=seed)[order])
         blocks = self._blocks(graph, trained)
         self.shift = torch.from_numpy(np.concatenate([block.mean(axis=0) for block in blocks]))
         sizes = [float(np.sqrt(np.square(block - block.mean(axis=0)).sum(axis=1).mean())) for block in blocks]

@@ -17,7 +17,7 @@ from scipy import sparse
 from dssl import rng
 
 POWER_ITERATIONS = 6  # spectra of graphs decay slowly
-SMALL = 256  # up to this many rows or columns, LAPACK is exact and as fast
+SMALL = 256  # up to this many rows or columns, and 16 times as many of the others, LAPACK is exact and as fast
 
 Dense = NDArray[np.float32]
 
@@ -71,7 +71,7 @@ def _decompose(
     dim = min(dim, *shape)
     if not dim:
         return np.zeros((shape[0], 0)), np.zeros(0), np.zeros((shape[1], 0))
-    if not isinstance(matrix, Product) and min(shape) <= SMALL:
+    if not isinstance(matrix, Product) and min(shape) <= SMALL and max(shape) <= 16 * SMALL:
         dense = matrix.toarray() if isinstance(matrix, sparse.csr_array) else np.asarray(matrix)
         u, s, v = np.linalg.svd(dense.astype(np.float64), full_matrices=False)
         return u[:, :dim], s[:dim], v[:dim].T
