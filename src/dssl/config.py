@@ -65,7 +65,9 @@ class EncoderSettings(Section):
         default=True, description="Put principal components of features and links beside the trained vector."
     )
     skip_dim: int = Field(
-        default=64, ge=1, description="Components of the features and of each of their averages; twice of smoothed ones."
+        default=64,
+        ge=1,
+        description="Components of the features and of each of their averages; twice of smoothed ones.",
     )
     skip_link_dim: int = Field(default=256, ge=1, description="Components of the links.")
 
@@ -347,7 +349,8 @@ def _kind(annotation: Any) -> str:
         choices = [str(choice) for choice in get_args(annotation)]
         return ", ".join(choices[:-1]) + " or " * (len(choices) > 1) + choices[-1]
     if get_origin(annotation) is tuple:
-        return "a list of integers such as [10, 5]"
+        of_texts = get_args(annotation)[0] is str
+        return 'a list of texts such as ["age"]' if of_texts else "a list of integers such as [10, 5]"
     return _kind(next(part for part in get_args(annotation) if part is not type(None)))
 
 
