@@ -13,10 +13,10 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "dssl"
 # In pipeline order: a module imports only from modules before it, also inside functions.
 ORDER = (  # noqa: SIM905
     "errors rng files environment kernels idtable config resolve svd "
-    "features graph matrices cache statistics structure "
+    "features graph matrices cache statistics meaning structure "
     "textfile columns links convert tables codereader codegraph synthetic "
     "catalogue sources datasets "
-    "inputs operators loader posterior collapse encoders readout methods train "
+    "inputs operators loader posterior pairs collapse encoders networks readout methods train "
     "embeddings factors logistic probe sanity evaluate plots model run show cli __main__"
 ).split()
 HEAVY = (

@@ -187,6 +187,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "center": False,
             "projector": False,
             "reconstruction_weight": 0.0,
+            "distillation_weight": 0.0,
         },
     },
 }

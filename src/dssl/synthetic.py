@@ -275,3 +275,59 @@ def planted_factors(
     x = draw.standard_normal((nodes, dim)) + means[kind] + means[factors + y]
     graph = Graph.from_edges(source, target, num_nodes=nodes, x=x, y=y, name=f"planted:factors={factors},seed={seed}")
     return graph, (kind[graph.sources()] + kind[graph.indices]) % factors
+
+
+def planted_pairs(
+    *,
+    kinds: int = 3,
+    nodes: int = 1000,
+    degree: int = 12,
+    dim: int = 16,
+    signal: float = 8.0,
+    directed: bool = False,
+    seed: int = 0,
+) -> tuple[Graph, NDArray[np.int64]]:
+    """A graph whose links have one reason for each unordered pair of kinds, so K = T (T + 1) / 2 in equal shares.
+
+    Half of what `planted_factors` asks: the reason *is* the pair of kinds, which the features show. Some reasons
+    link like to like, the others do not, and a node takes part in T of them, so one end alone does not tell. In a
+    directed graph links go from the lower kind to the higher one, and the pairs [x_i, x_j] form K clusters; in an
+    undirected one, which has each link in both directions, they form T², of which two have the same reason unless
+    the kinds are equal.
+
+    Args:
+        kinds: number T of kinds, which are the classes of the graph.
+        nodes: number of nodes N.
+        degree: mean degree, before repeated links are merged.
+        dim: number of feature columns, at least T.
+        signal: distance between the feature means of two kinds, in standard deviations of the noise.
+        directed: whether links go one way only.
+        seed: another seed is another graph.
+
+    Returns:
+        The graph, and the reason of each arc (in the order of ``graph.indices``), shape ``(A,)``.
+
+    >>> graph, reason = planted_pairs(kinds=2, nodes=50, dim=4)
+    >>> bool(((graph.y[graph.sources()] + graph.y[graph.indices]) == reason).all())
+    True
+    """
+    if kinds < 2 or dim < kinds or nodes < kinds:
+        raise ConfigError(
+            f"planted pairs: kinds must be at least 2, dim and nodes at least kinds, got kinds={kinds}, dim={dim}, "
+            f"nodes={nodes}"
+        )
+    draw = rng.stream(seed, "planted pairs")
+    kind = draw.permutation(np.arange(nodes) % kinds)
+    members = np.argsort(kind, kind="stable")
+    sizes = np.bincount(kind)
+    begins = np.cumsum(sizes) - sizes
+    low, high = np.triu_indices(kinds)
+    reason = draw.integers(low.size, size=nodes * degree // 2)
+    source, target = (members[begins[end] + draw.integers(sizes[end])] for end in (low[reason], high[reason]))
+    directions, _ = np.linalg.qr(draw.standard_normal((dim, kinds)))
+    x = draw.standard_normal((nodes, dim)) + signal / math.sqrt(2) * directions.T[kind]
+    name = f"planted:kinds={kinds},seed={seed}"
+    graph = Graph.from_edges(source, target, num_nodes=nodes, x=x, y=kind, directed=directed, name=name)
+    number = np.zeros((kinds, kinds), np.int64)
+    number[low, high] = number[high, low] = np.arange(low.size)
+    return graph, number[kind[graph.sources()], kind[graph.indices]]

@@ -39,6 +39,7 @@ PLAIN: dict[str, Any] = {
     "reconstruction_weight": 0.0,
     "reconstruction_dim": 4,
     "negatives": 0,
+    "distillation_weight": 0.0,
 }
 
 
@@ -300,7 +301,14 @@ def fit(
     return records
 
 
-OURS = {"center": True, "projector": True, "reconstruction_weight": 1.0, "balance_weight": 0.2, "entropy_weight": 0.1}
+OURS = {
+    "center": True,
+    "projector": True,
+    "reconstruction_weight": 1.0,
+    "balance_weight": 0.2,
+    "entropy_weight": 0.1,
+    "distillation_weight": 0.5,
+}
 
 
 def test_one_batch_of_everything_equals_the_full_batch() -> None:

@@ -34,8 +34,9 @@ symbol                    name                       meaning
 Where we differ from the paper, and why: see ``docs/methods/dssl.md``. In short: the expectation over k is exact by
 default (K is small); vectors are centred before they are scaled to length one, or every link gets the same
 posterior; the entropy of the mean posterior is rewarded, or one factor takes all links; the loss sees the
-embedding through a projector and a decoder of the features keeps it from forgetting the node itself. Each of
-these is an option, and ``preset="paper"`` turns all of them off.
+embedding through a projector and a decoder of the features keeps it from forgetting the node itself; and the
+posteriors are taught the clusters of the links' pairs of features (`dssl.pairs`), or they miss reasons that k-means
+finds. Each of these is an option, and ``preset="paper"`` turns all of them off.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ from dssl import collapse, posterior
 from dssl.encoders import Dense, Encoder
 from dssl.graph import Graph
 from dssl.loader import Batch, full_batch, mini_batches
+from dssl.networks import Branch, Head
 from dssl.svd import truncated_svd
 
 Estimator = Literal["exact", "gumbel", "gumbel-soft"]
@@ -121,7 +123,7 @@ class DSSLModel(nn.Module):
         self.prototype_update, self.reconstruction_weight = prototype_update, reconstruction_weight
         self.negatives = negatives
 
-        self.online = _Branch(encoder, projector=projector, center=center)
+        self.online = Branch(encoder, projector=projector, center=center)
         self.shifts = nn.Sequential(Dense(num_factors, dim), nn.ReLU(), Dense(dim, dim))
         self.head = Head(dim, num_factors, product=head == "product")
         self.prototypes = nn.Parameter(torch.randn(num_factors, dim))
@@ -336,67 +338,6 @@ class DSSLModel(nn.Module):
                     **collapse.factor_statistics(found.usage, found.mean_entropy),
                 },
             )
-
-
-class _Branch(nn.Module):
-    """Encoder, projector, centring, unit length: v for the online, z for the target parameters."""
-
-    def __init__(self, encoder: Encoder, *, projector: bool, center: bool) -> None:
-        super().__init__()
-        dim = encoder.dim
-        self.encoder = encoder
-        self.projector = nn.Sequential(Dense(dim, dim), nn.PReLU(), Dense(dim, dim)) if projector else nn.Identity()
-        self.center = Center(dim) if center else nn.Identity()
-
-    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return the embedding and the unit vectors of the loss, each ``(n, dim)``."""
-        embedding = self.encoder(batch)
-        return embedding, F.normalize(self.center(self.projector(embedding)), dim=1)
-
-
-class Center(nn.Module):
-    """Subtract the mean of the batch; outside training, the running mean."""
-
-    def __init__(self, dim: int) -> None:
-        super().__init__()
-        self.register_buffer("mean", torch.zeros(dim))
-
-    def forward(self, h: Tensor) -> Tensor:
-        """Centre h of shape ``(n, dim)``."""
-        mean = cast(Tensor, self.mean)
-        if not self.training:
-            return h - mean
-        now = h.mean(dim=0)
-        with torch.no_grad():
-            mean.lerp_(now, 0.1)
-        return h - now
-
-
-class Head(nn.Module):
-    """h: one hidden layer on the concatenation or the product of v and z, scaled to entries of about one."""
-
-    def __init__(self, dim: int, num_factors: int, *, product: bool) -> None:
-        super().__init__()
-        self.product = product
-        self.scale = float(dim) if product else float(np.sqrt(dim))
-        self.first = Dense(dim, dim)
-        self.second = None if product else Dense(dim, dim, bias=False)
-        self.out = Dense(dim, num_factors, bias=False)
-        self.out_bias = nn.Parameter(torch.zeros(num_factors))
-
-    def split(self, v: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
-        """W [v; z] + b = a + b': the first layer of the concatenation falls into a part for each end."""
-        assert self.second is not None
-        return self.first(self.scale * v), self.second(self.scale * z)
-
-    def forward(self, v: Tensor, z: Tensor, start: Tensor, end: Tensor) -> Tensor:
-        """Return the logits of each link, shape ``(A, K)``."""
-        if self.product:
-            hidden = self.first(self.scale * v[start] * z[end])
-        else:
-            first, second = self.split(v, z)
-            hidden = first[start] + second[end]
-        return cast(Tensor, self.out(torch.relu(hidden))) + self.out_bias
 
 
 def local_loss(batch: Batch, found: posterior.Statistics, v: Tensor, z: Tensor, shifts: Tensor) -> Tensor:

@@ -1,0 +1,74 @@
+"""The networks around an encoder that a loss on pairs of nodes needs: projector, centring, and the inference head."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dssl.encoders import Dense, Encoder
+from dssl.loader import Batch
+
+
+class Branch(nn.Module):
+    """Encoder, projector, centring, unit length: v for the online, z for the target parameters."""
+
+    def __init__(self, encoder: Encoder, *, projector: bool, center: bool) -> None:
+        super().__init__()
+        dim = encoder.dim
+        self.encoder = encoder
+        self.projector = nn.Sequential(Dense(dim, dim), nn.PReLU(), Dense(dim, dim)) if projector else nn.Identity()
+        self.center = Center(dim) if center else nn.Identity()
+
+    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return the embedding and the unit vectors of the loss, each ``(n, dim)``."""
+        embedding = self.encoder(batch)
+        return embedding, F.normalize(self.center(self.projector(embedding)), dim=1)
+
+
+class Center(nn.Module):
+    """Subtract the mean of the batch; outside training, the running mean."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(dim))
+
+    def forward(self, h: Tensor) -> Tensor:
+        """Centre h of shape ``(n, dim)``."""
+        mean = cast(Tensor, self.mean)
+        if not self.training:
+            return h - mean
+        now = h.mean(dim=0)
+        with torch.no_grad():
+            mean.lerp_(now, 0.1)
+        return h - now
+
+
+class Head(nn.Module):
+    """h: one hidden layer on the concatenation or the product of v and z, scaled to entries of about one."""
+
+    def __init__(self, dim: int, num_factors: int, *, product: bool) -> None:
+        super().__init__()
+        self.product = product
+        self.scale = float(dim) if product else float(np.sqrt(dim))
+        self.first = Dense(dim, dim)
+        self.second = None if product else Dense(dim, dim, bias=False)
+        self.out = Dense(dim, num_factors, bias=False)
+        self.out_bias = nn.Parameter(torch.zeros(num_factors))
+
+    def split(self, v: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+        """W [v; z] + b = a + b': the first layer of the concatenation falls into a part for each end."""
+        assert self.second is not None
+        return self.first(self.scale * v), self.second(self.scale * z)
+
+    def forward(self, v: Tensor, z: Tensor, start: Tensor, end: Tensor) -> Tensor:
+        """Return the logits of each link, shape ``(A, K)``."""
+        if self.product:
+            hidden = self.first(self.scale * v[start] * z[end])
+        else:
+            first, second = self.split(v, z)
+            hidden = first[start] + second[end]
+        return cast(Tensor, self.out(torch.relu(hidden))) + self.out_bias
