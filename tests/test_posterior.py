@@ -111,3 +111,12 @@ def test_no_links_at_all() -> None:
     found = posterior.from_head(links, *head_tensors(3, 3, 2, 2, seed=0))
     assert float(found.entropy.detach()) == 0 and found.mean_entropy == 0
     assert float(found.by_centre.detach().abs().sum()) == 0
+
+
+def test_sampled_rows_are_links_and_all_of_them_where_they_are_few() -> None:
+    links = sparse.csr_array(np.array([[0, 2.0, 1], [0, 0, 0], [3, 0, 4]]))
+    start, end = posterior.sampled_rows(links, 4)
+    assert list(zip(start, end, strict=True)) == [(0, 1), (0, 2), (2, 0), (2, 2)]
+    torch.manual_seed(0)
+    some = posterior.sampled_rows(links, 3)
+    assert len(some[0]) == 3 and all(links[i, j] for i, j in zip(*some, strict=True))

@@ -17,6 +17,7 @@ from dssl.synthetic import (
     gaussian_features,
     parse_spec,
     planted_factors,
+    planted_pairs,
     synthetic,
 )
 
@@ -341,3 +342,22 @@ def test_planted_reason_is_visible_in_the_pair() -> None:
 def test_planted_bounds(keys: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match="planted factors"):
         planted_factors(**keys)
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_planted_pairs_have_a_reason_for_each_pair_of_kinds(directed: bool) -> None:
+    graph, reason = planted_pairs(kinds=3, nodes=600, directed=directed)
+    low, high = (pick(graph.y[graph.sources()], graph.y[graph.indices]) for pick in (np.minimum, np.maximum))
+    assert np.unique(np.stack([low, high, reason]), axis=1).shape[1] == 6  # one to one
+    links = np.bincount(reason[graph.sources() < graph.indices]) if not directed else np.bincount(reason)
+    assert np.allclose(links / links.sum(), 1 / 6, atol=0.03)
+    if directed:
+        assert (graph.y[graph.sources()] <= graph.y[graph.indices]).all()
+    again, same = planted_pairs(kinds=3, nodes=600, directed=directed)
+    assert again.fingerprint() == graph.fingerprint() and np.array_equal(reason, same)
+
+
+@pytest.mark.parametrize("keys", [{"kinds": 1}, {"kinds": 4, "dim": 3}, {"kinds": 4, "nodes": 3}])
+def test_planted_pairs_bounds(keys: dict[str, int]) -> None:
+    with pytest.raises(ConfigError, match="planted pairs"):
+        planted_pairs(**keys)

@@ -108,6 +108,9 @@ class DSSLSettings(Section):
     reconstruction_weight: float = Field(default=5.0, ge=0, description="Weight of reconstructing the features.")
     reconstruction_dim: int = Field(default=256, ge=1, description="Components of the features that are reconstructed.")
     negatives: int = Field(default=0, ge=0, description="Random nodes per node that it is pushed away from.")
+    distillation_weight: float = Field(
+        default=0.0, ge=0, description="Weight of teaching the factors the clusters of linked pairs of nodes."
+    )
 
 
 MethodSettings = DSSLSettings  # with a second method: Annotated[DSSLSettings | Other, Field(discriminator="name")]

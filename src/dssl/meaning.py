@@ -41,7 +41,7 @@ def merge_mirrored(graph: Graph, q: NDArray[np.float32]) -> NDArray[np.float32]:
     group = np.where(partner[partner] == own, np.minimum(own, partner), own)
     _, group = np.unique(group, return_inverse=True)
     members = np.eye(int(group.max(initial=-1)) + 1, dtype=np.float32)[group]  # (K, G)
-    return ((q + opposite) / 2) @ members
+    return np.asarray((q + opposite) / 2 @ members, np.float32)
 
 
 def class_similarity(graph: Graph, q: NDArray[np.float32]) -> NDArray[np.float64]:

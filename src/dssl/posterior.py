@@ -18,6 +18,7 @@ from typing import Any, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
@@ -143,6 +144,13 @@ def rows(links: sparse.csr_array, device: torch.device) -> tuple[Tensor, Tensor,
     start = np.repeat(np.arange(links.shape[0], dtype=np.int64), np.diff(links.indptr))
     end = torch.from_numpy(links.indices.astype(np.int64))
     return torch.from_numpy(start).to(device), end.to(device), torch.from_numpy(np.array(links.data)).to(device)
+
+
+def sampled_rows(links: sparse.csr_array, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Centre and neighbour of each link, or of ``most`` links drawn with torch's generator if there are more."""
+    arcs = np.arange(links.nnz) if links.nnz <= most else torch.randint(links.nnz, (most,)).numpy()
+    start = np.searchsorted(links.indptr, arcs, side="right") - 1
+    return start.astype(np.int64, copy=False), links.indices[arcs].astype(np.int64)
 
 
 def _parts(links: sparse.csr_array) -> tuple[Any, Any, Any]:

@@ -404,3 +404,27 @@ def test_graphs_without_links_and_with_one_node_train() -> None:
         records = fit(method, graph, epochs=2)
         assert all(math.isfinite(value) for record in records for value in record.values())
         assert np.isfinite(method.embed(graph)).all()
+
+
+@pytest.mark.parametrize("inference", ["amortised", "exact"])
+def test_distillation_is_the_cross_entropy_with_the_smoothed_pair_clusters(inference: str) -> None:
+    graph = random_graph(nodes=12)
+    batch = full_batch(graph, CPU)
+    taught, alone = (model(inference=inference, distillation_weight=w).train() for w in (0.5, 0.0))
+    for method in (taught, alone):
+        method.prepare(graph, seed=0)
+    difference = float((taught(batch) - alone(batch)).detach())
+    first, second = taught._pairs
+    q, _ = taught.factors(graph)
+    total = 0.0
+    for e, (i, j) in enumerate(zip(graph.sources(), graph.indices, strict=True)):
+        cluster = np.exp(first[i] + second[j] - (first[i] + second[j]).max())
+        wanted = 0.9 * cluster / cluster.sum() + 0.1 / 3
+        total -= float((wanted * np.log(q[e])).sum()) / graph.num_arcs
+    assert difference == pytest.approx(0.5 * total, rel=1e-3)
+
+
+def test_uniform_posteriors_are_not_taught() -> None:
+    method = model(inference="uniform", distillation_weight=0.5)
+    method.prepare(random_graph(), seed=0)
+    assert method._pairs is None

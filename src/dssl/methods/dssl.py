@@ -34,9 +34,9 @@ symbol                    name                       meaning
 Where we differ from the paper, and why: see ``docs/methods/dssl.md``. In short: the expectation over k is exact by
 default (K is small); vectors are centred before they are scaled to length one, or every link gets the same
 posterior; the entropy of the mean posterior is rewarded, or one factor takes all links; the loss sees the
-embedding through a projector and a decoder of the features keeps it from forgetting the node itself; and the
-posteriors are taught the clusters of the links' pairs of features (`dssl.pairs`), or they miss reasons that k-means
-finds. Each of these is an option, and ``preset="paper"`` turns all of them off.
+embedding through a projector and a decoder of the features keeps it from forgetting the node itself. Each of
+these is an option, and ``preset="paper"`` turns all of them off. The posteriors can be taught the clusters of the
+links' pairs of features (`dssl.pairs`), which finds planted reasons that they miss by themselves.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from dssl import collapse, posterior
+from dssl import collapse, pairs, posterior
 from dssl.encoders import Dense, Encoder
 from dssl.graph import Graph
 from dssl.loader import Batch, full_batch, mini_batches
@@ -60,6 +60,8 @@ from dssl.svd import truncated_svd
 
 Estimator = Literal["exact", "gumbel", "gumbel-soft"]
 Inference = Literal["amortised", "exact", "uniform"]
+DISTILLED = 8192  # links per step whose posterior is compared with the pair clusters
+SMOOTHING = 0.1  # share of the uniform distribution in them, or posteriors end without entropy (Texas: 0.07 of ln K)
 
 
 class DSSLModel(nn.Module):
@@ -86,6 +88,7 @@ class DSSLModel(nn.Module):
         reconstruction_weight: weight of the cosine loss of a linear decoder of the features.
         reconstruction_dim: columns of the features' SVD that are decoded.
         negatives: random nodes per centre that it is pushed away from.
+        distillation_weight: weight of the cross-entropy with the clusters of the links' pairs of features.
     """
 
     def __init__(
@@ -111,6 +114,7 @@ class DSSLModel(nn.Module):
         reconstruction_weight: float,
         reconstruction_dim: int,
         negatives: int,
+        distillation_weight: float,
     ) -> None:
         super().__init__()
         dim = encoder.dim
@@ -121,7 +125,7 @@ class DSSLModel(nn.Module):
         self.local_weight, self.global_weight = local_weight, global_weight
         self.entropy_weight, self.balance_weight = entropy_weight, balance_weight
         self.prototype_update, self.reconstruction_weight = prototype_update, reconstruction_weight
-        self.negatives = negatives
+        self.negatives, self.distillation_weight = negatives, distillation_weight
 
         self.online = Branch(encoder, projector=projector, center=center)
         self.shifts = nn.Sequential(Dense(num_factors, dim), nn.ReLU(), Dense(dim, dim))
@@ -132,6 +136,7 @@ class DSSLModel(nn.Module):
         self.target = copy.deepcopy(self.online).requires_grad_(False)
         self.register_buffer("prototype_sums", torch.zeros(num_factors, dim), persistent=False)
         self._targets: NDArray[np.float32] | None = None
+        self._pairs: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
         self._meter = collapse.Meter()
         self._whole: tuple[Graph, Batch] | None = None
         self._last: dict[str, float] = {}
@@ -139,11 +144,16 @@ class DSSLModel(nn.Module):
     # --- the four verbs of a method --------------------------------------------------------------------------
 
     def prepare(self, graph: Graph, *, seed: int) -> None:
-        """Make the targets of the reconstruction: the leading components of the features."""
-        if self.decoder is not None and graph.x is not None:
-            width = self.decoder.weight.shape[1]
-            values = truncated_svd(graph.x, width, seed=seed)
-            self._targets = np.pad(values, ((0, 0), (0, width - values.shape[1])))
+        """Make the targets of the reconstruction, the leading components of the features, and the pair clusters."""
+        width = 0 if self.decoder is None else self.decoder.weight.shape[1]
+        taught = self.distillation_weight > 0 and self.inference != "uniform"
+        if graph.x is None or not (width or taught):
+            return
+        values = truncated_svd(graph.x, max(width, pairs.DIM if taught else 0), seed=seed)
+        if width:
+            self._targets = np.pad(values[:, :width], ((0, 0), (0, max(width - values.shape[1], 0))))
+        if taught:
+            self._pairs = pairs.cluster_pairs(graph, pairs.directions(values), self.num_factors, seed=seed)
 
     def batches(
         self, graph: Graph, *, batch_size: int, fanout: Sequence[int], seed: int, epoch: int, device: torch.device
@@ -188,6 +198,9 @@ class DSSLModel(nn.Module):
         if self.decoder is not None and self._targets is not None:
             extra["reconstruction"] = self._reconstruction(embedding, batch)
             loss = loss + self.reconstruction_weight * extra["reconstruction"]
+        if self._pairs is not None and batch.links.nnz:
+            extra["distillation"] = self._distillation(batch, v, z, log_p)
+            loss = loss + self.distillation_weight * extra["distillation"]
         if self.negatives:
             extra["negative"] = repulsion(v, z, self.sigma2, self.negatives)
             loss = loss + extra["negative"]
@@ -309,6 +322,16 @@ class DSSLModel(nn.Module):
         if not bool(present.any()):
             return embedding.new_zeros(())
         return 1 - F.cosine_similarity(self.decoder(embedding[:count])[present], wanted[present], dim=1).mean()
+
+    def _distillation(self, batch: Batch, v: Tensor, z: Tensor, log_p: Tensor) -> Tensor:
+        """Cross-entropy of the posterior with the pair clusters, a mean over (a sample of) the links."""
+        assert self._pairs is not None
+        start, end = posterior.sampled_rows(batch.links, DISTILLED)
+        first, second = self._pairs
+        wanted = torch.from_numpy(first[batch.nodes[start]] + second[batch.nodes[end]]).to(v.device)
+        ends = (torch.from_numpy(places).to(v.device) for places in (start, end))
+        logits = self._logits(v, z, log_p, *ends)
+        return F.cross_entropy(logits, torch.softmax(wanted, dim=1), label_smoothing=SMOOTHING)
 
     def _note(
         self,
