@@ -107,7 +107,7 @@ def _distances(x: Floats, start: NDArray[np.int64], end: NDArray[np.int64], link
     """Squared distances of all links to some of them, shape ``(A, len(links))``."""
     lengths = np.square(x).sum(axis=1)[:, None]
     away = [lengths - _scores(x, x[ends[links]]) for ends in (start, end)]
-    return np.maximum(away[0][start] + away[1][end], 0)
+    return np.asarray(np.maximum(away[0][start] + away[1][end], 0), np.float32)
 
 
 def _scores(x: Floats, centres: Floats) -> Floats:
