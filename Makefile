@@ -21,7 +21,7 @@ venv: .venv/.installed ## create .venv and install dssl with the tested versions
 	touch $@
 
 demo: venv ## embed Python's standard library as a graph, evaluate, and say what to open
-	$(BIN)/dssl fit python:stdlib --out runs/demo --overwrite --set splits=2
+	$(BIN)/dssl fit python:stdlib --out runs/demo --overwrite --set splits=3
 	$(BIN)/dssl evaluate runs/demo
 
 test: check ## format, lint, types and the tests: what CI runs

@@ -93,7 +93,7 @@ def fit_path(
     *,
     num_classes: int,
     tolerance: float = 1e-6,
-    max_evaluations: int = 200,
+    max_evaluations: int = 50,
 ) -> torch.Tensor:
     """Solve one problem for each mask and strength.
 
