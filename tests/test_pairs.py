@@ -14,8 +14,8 @@ def written_out(graph: Graph, values: np.ndarray) -> np.ndarray:
     return np.hstack([values[graph.sources()], values[graph.indices]])
 
 
-def of_links(graph: Graph, scores: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    return scores[0][graph.sources()] + scores[1][graph.indices]
+def of_links(graph: Graph, found: pairs.Clusters) -> np.ndarray:
+    return found.logits(graph.sources(), graph.indices)
 
 
 def test_clusters_are_those_of_k_means_on_the_pairs() -> None:
@@ -56,7 +56,7 @@ def test_same_seed_same_bytes_also_on_a_sample_of_the_links(monkeypatch: pytest.
     values = pairs.directions(np.asarray(graph.x))
     monkeypatch.setattr(pairs, "SAMPLE", 400)
     first, again = (pairs.cluster_pairs(graph, values, 6, seed=3) for _ in range(2))
-    assert all(a.tobytes() == b.tobytes() for a, b in zip(first, again, strict=True))
+    assert first.first.tobytes() == again.first.tobytes() and first.second.tobytes() == again.second.tobytes()
     cluster = of_links(graph, first).argmax(axis=1)
     assert len(np.unique(np.stack([cluster, reason]), axis=1).T) <= 8  # six, and a stray pair or two
 
@@ -64,6 +64,27 @@ def test_same_seed_same_bytes_also_on_a_sample_of_the_links(monkeypatch: pytest.
 @pytest.mark.parametrize("links", [0, 1, 2])
 def test_fewer_links_than_clusters(links: int) -> None:
     graph = Graph.from_edges(range(links), range(1, links + 1), num_nodes=4)
-    first, second = pairs.cluster_pairs(graph, np.eye(4, dtype=np.float32), 5, seed=0)
-    assert first.shape == second.shape == (4, 5)
-    assert np.isfinite(first).all() and np.isfinite(second).all()
+    found = pairs.cluster_pairs(graph, np.eye(4, dtype=np.float32), 5, seed=0)
+    assert found.first.shape == found.second.shape == (4, 5)
+    assert np.isfinite(of_links(graph, found)).all()
+
+
+def test_undirected_links_have_one_cluster_for_each_reason_whichever_end_is_first() -> None:
+    from sklearn.metrics import adjusted_mutual_info_score
+
+    graph, reason = planted_pairs(nodes=300)
+    found = pairs.cluster_pairs(graph, pairs.directions(np.asarray(graph.x)), 6, seed=0)
+    logits = of_links(graph, found)
+    np.testing.assert_array_equal(logits, found.logits(graph.indices, graph.sources()))
+    assert adjusted_mutual_info_score(logits.argmax(axis=1), reason) > 0.98
+
+
+def test_either_way_of_reading_a_link_counts() -> None:
+    draw = np.random.default_rng(0)
+    first, second = draw.normal(size=(2, 5, 3)).astype(np.float32)
+    found = pairs.Clusters(first, second, turned=True)
+    i, j = np.array([0, 1]), np.array([2, 4])
+    for row in range(2):
+        a, b = i[row], j[row]
+        wanted = np.log(np.exp(first[a] + second[b]) + np.exp(first[b] + second[a]))
+        np.testing.assert_allclose(found.logits(i, j)[row], wanted, rtol=1e-5)

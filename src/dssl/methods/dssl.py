@@ -136,7 +136,7 @@ class DSSLModel(nn.Module):
         self.target = copy.deepcopy(self.online).requires_grad_(False)
         self.register_buffer("prototype_sums", torch.zeros(num_factors, dim), persistent=False)
         self._targets: NDArray[np.float32] | None = None
-        self._pairs: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
+        self._pairs: pairs.Clusters | None = None
         self._meter = collapse.Meter()
         self._whole: tuple[Graph, Batch] | None = None
         self._last: dict[str, float] = {}
@@ -327,8 +327,7 @@ class DSSLModel(nn.Module):
         """Cross-entropy of the posterior with the pair clusters, a mean over (a sample of) the links."""
         assert self._pairs is not None
         start, end = posterior.sampled_rows(batch.links, DISTILLED)
-        first, second = self._pairs
-        wanted = torch.from_numpy(first[batch.nodes[start]] + second[batch.nodes[end]]).to(v.device)
+        wanted = torch.from_numpy(self._pairs.logits(batch.nodes[start], batch.nodes[end])).to(v.device)
         ends = (torch.from_numpy(places).to(v.device) for places in (start, end))
         logits = self._logits(v, z, log_p, *ends)
         return F.cross_entropy(logits, torch.softmax(wanted, dim=1), label_smoothing=SMOOTHING)
