@@ -331,6 +331,35 @@ def test_factors_need_a_fitted_model_and_a_method_that_has_them(fitted: DSSL, mo
         fitted.factors(two_blocks())
 
 
+def test_link_scores_follow_the_links_that_the_model_sees(fitted: DSSL, tmp_path: Path) -> None:
+    graph = two_blocks()
+    pairs = np.array([[0, 1], [3, 9]])
+    scores = fitted.link_scores(graph, pairs)
+    assert scores.shape == (2,)
+    np.testing.assert_allclose(fitted.link_scores(graph, pairs[:, ::-1]), scores, rtol=1e-5)
+    arcs = Graph.from_edges(graph.sources(), graph.indices, ids=graph.ids, x=graph.x, directed=True)
+    np.testing.assert_allclose(fitted.link_scores(arcs, pairs), scores, rtol=1e-5)  # links count both ways for it
+    assert fitted.link_scores(graph, np.empty((0, 2))).shape == (0,)
+    fitted.save(tmp_path)
+    np.testing.assert_array_equal(load_model(tmp_path).link_scores(graph, pairs.tolist()), scores)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "said"),
+    [
+        ([0, 1], "shape (2,)"),
+        ([[0, 1, 2]], "shape (1, 3)"),
+        ([[0.0, 1.0]], "float64"),
+        ([[0, 12]], "'two-blocks' has 0 to 11"),
+        ([[-1, 2]], "from -1 to 2"),
+    ],
+)
+def test_pairs_that_are_none_are_named(fitted: DSSL, pairs: list[Any], said: str) -> None:
+    with pytest.raises(GraphError, match=re.escape(said)) as error:
+        fitted.link_scores(two_blocks(), pairs)
+    assert "\n" not in str(error.value)
+
+
 # --- warm start ------------------------------------------------------------------------------------------------
 
 

@@ -77,7 +77,10 @@ class DSSLSettings(Section):
 
     name: Literal["dssl"] = Field(default="dssl", description="Method that trains the encoder.")
     num_factors: int = Field(default=8, ge=1, le=1024, description="Number of latent factors behind the links [K].")
-    shift_scale: float = Field(default=0.6, ge=0, description="Length of the shift that a factor causes [beta].")
+    relation: Literal["shift", "map"] = Field(
+        default="shift", description="How a factor leads from a node to its neighbour: by a shift, or by a matrix."
+    )
+    shift_scale: float = Field(default=0.6, ge=0, description="Strength of the shift or the matrix of a factor [beta].")
     prototype_variance: float = Field(default=0.2, gt=0, description="Variance of nodes around prototypes [sigma1^2].")
     link_variance: float = Field(
         default=0.1, gt=0, description="Variance of a neighbour around its prediction [sigma2^2]."

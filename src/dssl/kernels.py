@@ -211,18 +211,21 @@ def head_forward(
     second: Floats,
     out_weight: Floats,
     out_bias: Floats,
+    values: Floats,
     by_centre: Floats,
     by_neighbour: Floats,
     usage: NDArray[np.float64],
-) -> tuple[float, float]:
+) -> tuple[float, float, float]:
     """One pass over the links with the inference head; see `dssl.posterior.Statistics`.
 
     Fills ``by_centre`` (C, K), ``by_neighbour`` (M, K) and ``usage`` (K,), and returns the weighted and the plain
-    sum of the entropies of the links' posteriors. No array has a row per link.
+    sum of the entropies of the links' posteriors, and the weighted sum of the posterior means of ``values``, which
+    have a row per link or none at all.
     """
     hidden = np.empty(first.shape[1], np.float32)
     q = np.empty(out_bias.shape[0], np.float32)
-    weighted, plain = np.float64(0), np.float64(0)
+    valued = values.shape[0] > 0
+    weighted, plain, total = np.float64(0), np.float64(0), np.float64(0)
     for i in range(indptr.shape[0] - 1):
         for e in range(indptr[i], indptr[i + 1]):
             j, w = indices[e], link_weights[e]
@@ -235,7 +238,10 @@ def head_forward(
                 entropy -= q[k] * np.log(max(q[k], np.float32(1e-30)))
             weighted += w * entropy
             plain += entropy
-    return weighted, plain
+            if valued:
+                for k in range(q.shape[0]):
+                    total += w * q[k] * values[e, k]
+    return weighted, plain, total
 
 
 @_compiled_fast
@@ -247,19 +253,23 @@ def head_backward(
     second: Floats,
     out_weight: Floats,
     out_bias: Floats,
+    values: Floats,
     grad_centre: Floats,
     grad_neighbour: Floats,
     grad_entropy: float,
+    grad_total: float,
     grad_first: Floats,
     grad_second: Floats,
     grad_weight: Floats,
     grad_bias: Floats,
+    grad_values: Floats,
 ) -> None:
     """The backward pass of `head_forward`: posteriors are computed again rather than stored."""
     hidden = np.empty(first.shape[1], np.float32)
     q = np.empty(out_bias.shape[0], np.float32)
     slope = np.empty(out_bias.shape[0], np.float32)
-    scale = np.float32(grad_entropy)
+    scale, rate = np.float32(grad_entropy), np.float32(grad_total)
+    valued = values.shape[0] > 0
     for i in range(indptr.shape[0] - 1):
         for e in range(indptr[i], indptr[i + 1]):
             j, w = indices[e], link_weights[e]
@@ -267,6 +277,9 @@ def head_backward(
             mean = np.float32(0)
             for k in range(q.shape[0]):
                 slope[k] = grad_centre[i, k] + grad_neighbour[j, k] - scale * np.log(max(q[k], np.float32(1e-30)))
+                if valued:
+                    slope[k] += rate * values[e, k]
+                    grad_values[e, k] = rate * w * q[k]
                 mean += q[k] * slope[k]
             for k in range(q.shape[0]):
                 slope[k] = w * q[k] * (slope[k] - mean)
@@ -317,6 +330,29 @@ def additive_forward(
             weighted += w * entropy
             plain += entropy
     return weighted, plain
+
+
+@_compiled_fast
+def link_products(start: Indptr, end: Indptr, first: Floats, second: Floats, out: Floats) -> None:
+    """Write the products p_(start, k) · z_end of each link to ``out`` (A, K), for p (C, K, d) and z (n, d)."""
+    for e in range(start.shape[0]):
+        rows, other = first[start[e]], second[end[e]]
+        for k in range(rows.shape[0]):
+            total = np.float32(0)
+            for c in range(other.shape[0]):
+                total += rows[k, c] * other[c]
+            out[e, k] = total
+
+
+@_compiled_fast
+def link_products_backward(start: Indptr, end: Indptr, second: Floats, grad: Floats, grad_first: Floats) -> None:
+    """The backward pass of `link_products` to p: add grad (A, K) times z_end to ``grad_first`` (C, K, d)."""
+    for e in range(start.shape[0]):
+        rows, other = grad_first[start[e]], second[end[e]]
+        for k in range(rows.shape[0]):
+            rate = grad[e, k]
+            for c in range(other.shape[0]):
+                rows[k, c] += rate * other[c]
 
 
 @_compiled

@@ -228,6 +228,29 @@ class DSSL:
             links, nodes = find(ready)
         return Factors(graph.ids, ready.sources(), ready.indices, links, nodes)
 
+    def link_scores(self, graph: Graph, pairs: Any) -> NDArray[np.float32]:
+        """Return how well the model explains links between pairs of nodes, whether they are linked or not.
+
+        The score is log p(z_j | v_i) of the method (Eq. 1) up to a constant; where links have no direction, the mean
+        of both. The graph may be any that `transform` takes.
+
+        Args:
+            graph: the graph that the vectors are made from.
+            pairs: positions of the two nodes of each pair, integers of shape ``(M, 2)``.
+
+        Returns:
+            A score per pair, shape ``(M,)``; higher is likelier.
+        """
+        method, inputs = self._fitted()
+        _check_graph(graph)
+        find = getattr(method, "link_scores", None)
+        if find is None:
+            raise RunError(f"the method {self.config.method.name!r} scores no links; fit with method='dssl'")
+        places = _pairs(pairs, graph)
+        ready = inputs.apply(graph)
+        with _threads(self.config.train.threads):
+            return cast("NDArray[np.float32]", find(ready, places))
+
     def fit_transform(self, graph: Graph) -> NDArray[np.float32]:
         """Train on a graph and return its vectors, as `transform` does."""
         return self.fit(graph).embeddings_.values
@@ -449,6 +472,20 @@ def _check_graph(graph: Graph) -> None:
             f"the model takes a dssl.Graph, not {kind}; make one with dssl.load, dssl.from_pyg, dssl.from_networkx, "
             "dssl.from_scipy or dssl.from_tables"
         )
+
+
+def _pairs(pairs: Any, graph: Graph) -> NDArray[np.int64]:
+    import numpy as np
+
+    places = np.asarray(pairs)
+    if places.shape[1:] != (2,) or (places.size and not np.issubdtype(places.dtype, np.integer)):
+        raise GraphError(f"pairs must be integers of shape (M, 2), not {places.dtype} of shape {places.shape}")
+    if places.size and (places.min() < 0 or places.max() >= graph.num_nodes):
+        raise GraphError(
+            f"pairs hold positions from {places.min()} to {places.max()}; graph {graph.name!r} has 0 to "
+            f"{graph.num_nodes - 1}"
+        )
+    return places.astype(np.int64)
 
 
 def _embeddings(graph: Graph, values: NDArray[np.float32]) -> Embeddings:

@@ -9,6 +9,10 @@ one of its two ends. So the loss needs, instead of a row per link,
 
 with w_ij = 1/|N(i)|. On a CPU one compiled pass over the links makes them, and a second one their gradients; no
 array has a row per link. Elsewhere, and for heads that need it, the posteriors are tensors with a row per link.
+
+A loss whose coefficients c belong to both ends gives them as values with a row per link, shape (A, K), and gets
+
+    T       = Σ_ij w_ij Σ_k q(k | i, j) c_ijk    a number
 """
 
 from __future__ import annotations
@@ -35,6 +39,7 @@ class Statistics:
         entropy: H, weighted as the loss has it.
         mean_entropy: mean over links of the entropy, without weights, for the reader of a report.
         usage: mean over links of the posterior, without weights, shape ``(K,)``.
+        total: T, for the values that were given; 0 without.
     """
 
     by_centre: Tensor
@@ -42,12 +47,18 @@ class Statistics:
     entropy: Tensor
     mean_entropy: float
     usage: Tensor
+    total: Tensor
 
 
 def from_head(
-    links: sparse.csr_array, first: Tensor, second: Tensor, out_weight: Tensor, out_bias: Tensor
+    links: sparse.csr_array,
+    first: Tensor,
+    second: Tensor,
+    out_weight: Tensor,
+    out_bias: Tensor,
+    values: Tensor | None = None,
 ) -> Statistics:
-    """Statistics of q = softmax(W₂ relu(a_i + b_j) + b₂), differentiable in all four tensors.
+    """Statistics of q = softmax(W₂ relu(a_i + b_j) + b₂), differentiable in all tensors.
 
     Args:
         links: weights w of the links, shape ``(C, n)``.
@@ -55,35 +66,37 @@ def from_head(
         second: b, what it makes of each neighbour, shape ``(n, H)``.
         out_weight: W₂, shape ``(K, H)``.
         out_bias: b₂, shape ``(K,)``.
+        values: c, shape ``(A, K)``, or none.
     """
     if first.device.type != "cpu":
         start, end, _ = rows(links, first.device)
-        return from_rows(links, torch.relu(first[start] + second[end]) @ out_weight.T + out_bias)
-    by_centre, by_neighbour, entropy, plain, usage = _Head.apply(  # type: ignore[no-untyped-call]
-        links, first, second, out_weight, out_bias
+        return from_rows(links, torch.relu(first[start] + second[end]) @ out_weight.T + out_bias, values)
+    values = first.new_zeros(0, out_bias.shape[0]) if values is None else values
+    by_centre, by_neighbour, entropy, total, plain, usage = _Head.apply(  # type: ignore[no-untyped-call]
+        links, first, second, out_weight, out_bias, values
     )
-    return Statistics(by_centre, by_neighbour, entropy, float(plain), usage)
+    return Statistics(by_centre, by_neighbour, entropy, float(plain), usage, total)
 
 
 class _Head(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, links: sparse.csr_array, *tensors: Tensor) -> tuple[Tensor, ...]:
-        arrays = [tensor.detach().contiguous().numpy() for tensor in tensors]
+        arrays = _arrays(*tensors)
         ctx.links, ctx.arrays = _parts(links), arrays
         factors = arrays[3].shape[0]
         by_centre = np.zeros((arrays[0].shape[0], factors), np.float32)
         by_neighbour = np.zeros((arrays[1].shape[0], factors), np.float32)
         run: Any = kernels.head_forward
         usage = np.zeros(factors, np.float64)
-        weighted, plain = run(*ctx.links, *arrays, by_centre, by_neighbour, usage)
+        weighted, plain, total = run(*ctx.links, *arrays, by_centre, by_neighbour, usage)
         count = max(links.nnz, 1)
         told = torch.tensor(plain / count), torch.from_numpy(usage / count)
         ctx.mark_non_differentiable(*told)
-        entropy = torch.tensor(weighted, dtype=torch.float32)
-        return torch.from_numpy(by_centre), torch.from_numpy(by_neighbour), entropy, *told
+        sums = torch.tensor(weighted, dtype=torch.float32), torch.tensor(total, dtype=torch.float32)
+        return torch.from_numpy(by_centre), torch.from_numpy(by_neighbour), *sums, *told
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor, Tensor, Tensor, Tensor]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         found = [np.zeros_like(array) for array in ctx.arrays]
         run: Any = kernels.head_backward
         run(
@@ -92,10 +105,10 @@ class _Head(torch.autograd.Function):
             grads[0].contiguous().numpy(),
             grads[1].contiguous().numpy(),
             float(grads[2]),
+            float(grads[3]),
             *found,
         )
-        first, second, weight, bias = (torch.from_numpy(array) for array in found)
-        return None, first, second, weight, bias
+        return None, *(torch.from_numpy(array) for array in found)
 
 
 def from_sums(links: sparse.csr_array, first: Tensor, second: Tensor) -> Statistics:
@@ -111,10 +124,10 @@ def from_sums(links: sparse.csr_array, first: Tensor, second: Tensor) -> Statist
     )
     count = max(links.nnz, 1)
     sums = torch.from_numpy(by_centre), torch.from_numpy(by_neighbour), torch.tensor(weighted, dtype=torch.float32)
-    return Statistics(*sums, plain / count, torch.from_numpy(usage / count))
+    return Statistics(*sums, plain / count, torch.from_numpy(usage / count), first.new_zeros(()))
 
 
-def from_rows(links: sparse.csr_array, logits: Tensor) -> Statistics:
+def from_rows(links: sparse.csr_array, logits: Tensor, values: Tensor | None = None) -> Statistics:
     """Statistics of q = softmax(logits), with a row per link, shape ``(A, K)``; plain torch, differentiable."""
     start, end, weights = rows(links, logits.device)
     log_q = torch.log_softmax(logits, dim=1)
@@ -126,17 +139,65 @@ def from_rows(links: sparse.csr_array, logits: Tensor) -> Statistics:
     by_neighbour = empty(links.shape[1], logits.shape[1]).index_add(0, end, weighted)
     count = max(links.nnz, 1)
     plain, usage = float(entropies.detach().sum()) / count, q.detach().sum(dim=0) / count
-    return Statistics(by_centre, by_neighbour, (weights * entropies).sum(), plain, usage)
+    total = logits.new_zeros(()) if values is None else (weighted * values).sum()
+    return Statistics(by_centre, by_neighbour, (weights * entropies).sum(), plain, usage, total)
 
 
-def uniform(links: sparse.csr_array, num_factors: int, device: torch.device) -> Statistics:
+def uniform(
+    links: sparse.csr_array, num_factors: int, device: torch.device, values: Tensor | None = None
+) -> Statistics:
     """Statistics of q = 1/K on every link (ablation A5)."""
     by_centre = torch.from_numpy(np.asarray(links.sum(axis=1), np.float32)).to(device)
     by_neighbour = torch.from_numpy(np.asarray(links.sum(axis=0), np.float32)).to(device)
     entropy = by_centre.sum() * float(np.log(num_factors))
     spread = [total[:, None].expand(-1, num_factors) / num_factors for total in (by_centre, by_neighbour)]
     usage = torch.full((num_factors,), 1 / num_factors, device=device)
-    return Statistics(spread[0], spread[1], entropy, float(np.log(num_factors)), usage)
+    mean = torch.zeros((), device=device) if values is None else rows(links, device)[2] @ values.mean(dim=1)
+    return Statistics(spread[0], spread[1], entropy, float(np.log(num_factors)), usage, mean)
+
+
+def products(first: Tensor, second: Tensor, start: Tensor, end: Tensor) -> Tensor:
+    """Return p_(i, k) · z_j of each link from i to j, shape ``(A, K)``, with a gradient for p.
+
+    Args:
+        first: p, shape ``(C, K, d)``.
+        second: z, shape ``(n, d)``, a constant.
+        start: i of each link, shape ``(A,)``.
+        end: j of each link, shape ``(A,)``.
+    """
+    return cast(Tensor, _Products.apply(first, second, start, end))  # type: ignore[no-untyped-call]
+
+
+class _Products(torch.autograd.Function):
+    """No tensor has a vector per link and factor; off the CPU there is one with a vector per link."""
+
+    @staticmethod
+    def forward(ctx: Any, first: Tensor, second: Tensor, start: Tensor, end: Tensor) -> Tensor:
+        ctx.save_for_backward(second, start, end)
+        ctx.shape = first.shape
+        if first.device.type != "cpu":
+            others = second[end]
+            factors = range(first.shape[1])
+            return torch.stack([(first[:, k][start] * others).sum(dim=1) for k in factors], dim=1)
+        out = torch.empty(start.shape[0], first.shape[1])
+        kernels.link_products(*_arrays(start, end, first, second, out))
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
+        second, start, end = ctx.saved_tensors
+        found = second.new_zeros(ctx.shape)
+        if second.device.type != "cpu":
+            others = second[end]
+            for k in range(ctx.shape[1]):
+                found[:, k].index_add_(0, start, grads[0][:, k, None] * others)
+        else:
+            kernels.link_products_backward(*_arrays(start, end, second, grads[0], found))
+        return found, None, None, None
+
+
+def _arrays(*tensors: Tensor) -> list[Any]:
+    return [tensor.detach().contiguous().numpy() for tensor in tensors]
 
 
 def rows(links: sparse.csr_array, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:

@@ -21,6 +21,7 @@ from tests.test_loader import ALL, CPU, random_graph
 
 PLAIN: dict[str, Any] = {
     "num_factors": 3,
+    "relation": "shift",
     "shift_scale": 0.7,
     "prototype_variance": 0.3,
     "link_variance": 0.4,
@@ -50,17 +51,23 @@ def model(*, encoder: str = "gcn", seed: int = 0, **changes: Any) -> DSSLModel:
 
 
 def parts(method: DSSLModel, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Vectors, prototypes and shifts, each computed from its definition."""
+    """Vectors, prototypes and predictions of each factor, each computed from its definition."""
     v = method.online(batch)[1]
     z = method.target(batch)[1].detach()
     mu = torch.stack([row / row.norm() for row in method.prototypes])
-    shifts = torch.stack([method.shifts(F.one_hot(torch.tensor(k), method.num_factors).float()) for k in range(3)])
-    return v, z, mu, shifts
+    return v, z, mu, torch.stack([torch.stack([predicted(method, row, k) for k in range(3)]) for row in v])
+
+
+def predicted(method: DSSLModel, v: Tensor, k: int) -> Tensor:
+    """v + β g(k), or (I + β B_k) v."""
+    if method.maps is not None:
+        return (torch.eye(len(v)) + method.beta * method.maps[k]) @ v
+    return v + method.beta * method.shifts(F.one_hot(torch.tensor(k), method.num_factors).float())
 
 
 def literal_loss(method: DSSLModel, graph: Graph, batch: Batch, *, weight: float) -> Tensor:
     """Eq. 5, link by link and factor by factor, a mean over the nodes that have neighbours."""
-    v, z, mu, g = parts(method, batch)
+    v, z, mu, p_neighbour = parts(method, batch)
     total, active = torch.zeros(()), 0
     for i in range(graph.num_nodes):
         neighbours = graph.indices[graph.indptr[i] : graph.indptr[i + 1]]
@@ -77,18 +84,19 @@ def literal_loss(method: DSSLModel, graph: Graph, batch: Batch, *, weight: float
             )
             q = torch.softmax(method.head.out(torch.relu(hidden)) + method.head.out_bias, dim=0)  # Eq. 6
             for k in range(3):
-                distance = (v[i] + method.beta * g[k] - z[j]).square().sum()
+                distance = (p_neighbour[i, k] - z[j]).square().sum()
                 total = total + q[k] / len(neighbours) * (
                     distance - method.sigma2 * torch.log(p[k]) + weight * torch.log(q[k])
                 )
     return total / active
 
 
+@pytest.mark.parametrize("relation", ["shift", "map"])
 @pytest.mark.parametrize("head", ["concat", "product"])
 @pytest.mark.parametrize("encoder", ["gcn", "hops"])
-def test_loss_equals_a_literal_loop_in_value_and_gradient(encoder: str, head: str) -> None:
+def test_loss_equals_a_literal_loop_in_value_and_gradient(encoder: str, head: str, relation: str) -> None:
     graph = random_graph(nodes=12)
-    method = model(encoder=encoder, head=head).train()
+    method = model(encoder=encoder, head=head, relation=relation).train()
     batch = full_batch(graph, CPU)
     trained = [parameter for parameter in method.parameters() if parameter.requires_grad]
     ours, theirs = method(batch), literal_loss(method, graph, batch, weight=1.0)
@@ -99,14 +107,14 @@ def test_loss_equals_a_literal_loop_in_value_and_gradient(encoder: str, head: st
 
 def elbo_and_likelihood(method: DSSLModel, graph: Graph, batch: Batch, q: np.ndarray) -> tuple[float, float]:
     """Eq. 4 and Eq. 1, up to the constant of the Gaussian, with the variance of A.2 (σ₂² = 2 × the true one)."""
-    v, z, mu, g = (tensor.detach() for tensor in parts(method, batch))
+    v, z, mu, p_neighbour = (tensor.detach() for tensor in parts(method, batch))
     bound = likelihood = 0.0
     arc = 0
     for i in range(graph.num_nodes):
         neighbours = graph.indices[graph.indptr[i] : graph.indptr[i + 1]]
         log_p = torch.log_softmax(v[i] @ mu.T / method.sigma1, dim=0)
         for j in neighbours:
-            log_n = -(v[i] + method.beta * g - z[j]).square().sum(dim=1) / method.sigma2
+            log_n = -(p_neighbour[i] - z[j]).square().sum(dim=1) / method.sigma2
             joint = log_n + log_p
             likelihood += float(torch.logsumexp(joint, dim=0)) / len(neighbours)
             own = torch.from_numpy(q[arc])
@@ -115,10 +123,11 @@ def elbo_and_likelihood(method: DSSLModel, graph: Graph, batch: Batch, q: np.nda
     return bound, likelihood
 
 
-def test_the_bound_is_below_the_likelihood_and_equal_at_the_closed_form() -> None:
+@pytest.mark.parametrize("relation", ["shift", "map"])
+def test_the_bound_is_below_the_likelihood_and_equal_at_the_closed_form(relation: str) -> None:
     graph = random_graph(nodes=12)
     batch = full_batch(graph, CPU)
-    amortised, exact = model(), model(inference="exact")
+    amortised, exact = model(relation=relation), model(relation=relation, inference="exact")
     bound, likelihood = elbo_and_likelihood(amortised, graph, batch, amortised.factors(graph)[0])
     assert bound < likelihood - 1e-3
     tight, same = elbo_and_likelihood(exact, graph, batch, exact.factors(graph)[0])
@@ -126,14 +135,15 @@ def test_the_bound_is_below_the_likelihood_and_equal_at_the_closed_form() -> Non
     assert tight == pytest.approx(likelihood, rel=1e-4)
 
 
-def test_exact_inference_has_the_gradient_of_the_marginal_likelihood() -> None:
+@pytest.mark.parametrize("relation", ["shift", "map"])
+def test_exact_inference_has_the_gradient_of_the_marginal_likelihood(relation: str) -> None:
     graph = random_graph(nodes=12)
     batch = full_batch(graph, CPU)
-    method = model(inference="exact", entropy_weight=PLAIN["link_variance"]).train()
-    v, z, mu, g = parts(method, batch)
+    method = model(relation=relation, inference="exact", entropy_weight=PLAIN["link_variance"]).train()
+    v, z, mu, p_neighbour = parts(method, batch)
     log_p = torch.log_softmax(v @ mu.T / method.sigma1, dim=1)
     start, end, weights = posterior.rows(batch.links, CPU)
-    distances = (v[start, None] + method.beta * g - z[end, None]).square().sum(dim=2)
+    distances = (p_neighbour[start] - z[end, None]).square().sum(dim=2)
     wanted = -method.sigma2 * (weights * torch.logsumexp(log_p[start] - distances / method.sigma2, dim=1)).sum()
     wanted = wanted / (graph.degrees > 0).sum()
     ours = method(batch)
@@ -145,12 +155,13 @@ def test_exact_inference_has_the_gradient_of_the_marginal_likelihood() -> None:
         torch.testing.assert_close(first, second, atol=2e-5, rtol=1e-3)
 
 
-def test_gumbel_is_eq_7_on_the_drawn_factors() -> None:
+@pytest.mark.parametrize("relation", ["shift", "map"])
+def test_gumbel_is_eq_7_on_the_drawn_factors(relation: str) -> None:
     graph = random_graph(nodes=12)
     batch = full_batch(graph, CPU)
     for estimator in ("gumbel", "gumbel-soft"):
-        method = model(estimator=estimator).train()
-        v, z, mu, _ = parts(method, batch)
+        method = model(estimator=estimator, relation=relation).train()
+        v, z, mu, p_neighbour = parts(method, batch)
         start, end, weights = posterior.rows(batch.links, CPU)
         logits = method.head(v, z, start, end)
         torch.manual_seed(5)
@@ -161,16 +172,21 @@ def test_gumbel_is_eq_7_on_the_drawn_factors() -> None:
         q = torch.softmax(logits, dim=1)
         total = torch.zeros(())
         for e in range(len(start)):
-            error = v[start[e]] + method.beta * method.shifts(c[e]) - z[end[e]]
-            own = error.square().sum() - method.sigma2 * (c[e] * log_p[start[e]]).sum() + (q[e] * q[e].log()).sum()
+            i, j = start[e], end[e]
+            if method.shifts is None:
+                local = sum(c[e, k] * (p_neighbour[i, k] - z[j]).square().sum() for k in range(3))
+            else:
+                local = (v[i] + method.beta * method.shifts(c[e]) - z[j]).square().sum()
+            own = local - method.sigma2 * (c[e] * log_p[i]).sum() + (q[e] * q[e].log()).sum()
             total = total + weights[e] * own
         torch.testing.assert_close(ours, total / (graph.degrees > 0).sum(), atol=1e-5, rtol=1e-4)
 
 
-def test_mean_of_many_gumbel_draws_is_the_exact_expectation() -> None:
+@pytest.mark.parametrize("relation", ["shift", "map"])
+def test_mean_of_many_gumbel_draws_is_the_exact_expectation(relation: str) -> None:
     graph = random_graph(nodes=12)
     batch = full_batch(graph, CPU)
-    exact, drawn = model().train(), model(estimator="gumbel").train()
+    exact, drawn = (model(relation=relation, estimator=name).train() for name in ("exact", "gumbel"))
     with torch.no_grad():
         wanted = float(exact(batch))
         torch.manual_seed(0)
@@ -195,6 +211,48 @@ def test_local_loss_equals_a_loop_for_vectors_of_any_length() -> None:
     torch.testing.assert_close(local_loss(batch, posterior.from_rows(batch.links, logits), v, z, shifts), wanted)
 
 
+def test_uniform_posteriors_average_the_maps() -> None:
+    graph = random_graph(nodes=12)
+    batch = full_batch(graph, CPU)
+    method = model(relation="map", inference="uniform", global_weight=0.0, entropy_weight=0.0).train()
+    _, z, _, p = parts(method, batch)
+    start, end, weights = posterior.rows(batch.links, CPU)
+    each = [weights[e] * (p[start[e], k] - z[end[e]]).square().sum() / 3 for e in range(len(start)) for k in range(3)]
+    torch.testing.assert_close(method(batch), sum(each) / (graph.degrees > 0).sum(), atol=1e-5, rtol=1e-5)
+
+
+def test_maps_of_no_strength_are_shifts_of_no_strength() -> None:
+    graph = random_graph()
+    batch = full_batch(graph, CPU)
+    options = {"shift_scale": 0.0, "inference": "exact"}
+    mapped, shifted = (model(relation=relation, **options).train() for relation in ("map", "shift"))
+    with torch.no_grad():
+        mapped.prototypes.copy_(shifted.prototypes)
+    torch.testing.assert_close(mapped(batch), shifted(batch))
+    np.testing.assert_allclose(mapped.factors(graph)[0], shifted.factors(graph)[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("relation", ["shift", "map"])
+def test_link_scores_are_the_marginal_likelihood_of_a_loop(relation: str, directed: bool) -> None:
+    graph = random_graph(nodes=12)
+    if directed:
+        graph = Graph.from_edges([0, 1, 2, 5], [1, 2, 0, 4], x=graph.x, num_nodes=12, directed=True)
+    method = model(relation=relation, center=True)
+    fit(method, graph, epochs=3)
+    method.eval()
+    v, z, mu, p = (tensor.detach() for tensor in parts(method, full_batch(graph, CPU)))
+    pairs = np.array([[0, 1], [1, 0], [3, 3], [11, 4], [7, 2]])
+
+    def one_way(i: int, j: int) -> float:
+        prior = torch.softmax(torch.stack([v[i] @ mu[k] / method.sigma1 for k in range(3)]), dim=0)
+        normal = torch.stack([torch.exp(-(p[i, k] - z[j]).square().sum() / method.sigma2) for k in range(3)])
+        return math.log(float((prior * normal).sum()))
+
+    wanted = [one_way(i, j) if directed else (one_way(i, j) + one_way(j, i)) / 2 for i, j in pairs.tolist()]
+    np.testing.assert_allclose(method.link_scores(graph, pairs), wanted, rtol=1e-4, atol=1e-4)
+
+
 def test_repulsion_is_lower_when_vectors_spread() -> None:
     alike, spread = torch.ones(50, 4) / 2, F.normalize(torch.randn(50, 4), dim=1)
     assert float(repulsion(alike, alike, 0.5, 20)) == pytest.approx(0, abs=1e-6)
@@ -208,6 +266,10 @@ def test_repulsion_is_lower_when_vectors_spread() -> None:
         ({"global_weight": 0.0}, {"prototypes"}),  # A2: nothing reaches the prototypes
         ({"shift_scale": 0.0}, {"shifts"}),  # A4
         ({"inference": "uniform"}, {"head"}),  # A5: nothing reaches the inference network
+        ({"relation": "map", "local_weight": 0.0}, {"maps"}),
+        ({"relation": "map", "global_weight": 0.0}, {"prototypes"}),
+        ({"relation": "map", "shift_scale": 0.0}, {"maps"}),
+        ({"relation": "map", "inference": "uniform"}, {"head"}),
     ],
 )
 def test_ablations_cut_what_they_name(change: dict[str, Any], same: set[str]) -> None:
@@ -311,9 +373,10 @@ OURS = {
 }
 
 
-def test_one_batch_of_everything_equals_the_full_batch() -> None:
+@pytest.mark.parametrize("change", [{}, {"relation": "map"}, {"relation": "map", "inference": "exact"}])
+def test_one_batch_of_everything_equals_the_full_batch(change: dict[str, Any]) -> None:
     graph = random_graph()
-    whole, one = model(**OURS).train(), model(**OURS).train()
+    whole, one = model(**OURS | change).train(), model(**OURS | change).train()
     for method in (whole, one):
         method.prepare(graph, seed=0)
     order = np.random.default_rng(0).permutation(graph.num_nodes)
@@ -397,10 +460,11 @@ def test_printed_loss_collapses_and_is_said_to() -> None:
     assert any("same posterior" in sentence for sentence in method.warnings())
 
 
-def test_graphs_without_links_and_with_one_node_train() -> None:
+@pytest.mark.parametrize("relation", ["shift", "map"])
+def test_graphs_without_links_and_with_one_node_train(relation: str) -> None:
     for nodes in (1, 4):
         graph = Graph.from_edges([], [], num_nodes=nodes, x=np.eye(nodes, 7))
-        method = model(**OURS)
+        method = model(relation=relation, **OURS)
         records = fit(method, graph, epochs=2)
         assert all(math.isfinite(value) for record in records for value in record.values())
         assert np.isfinite(method.embed(graph)).all()

@@ -36,7 +36,9 @@ default (K is small); vectors are centred before they are scaled to length one, 
 posterior; the entropy of the mean posterior is rewarded, or one factor takes all links; the loss sees the
 embedding through a projector and a decoder of the features keeps it from forgetting the node itself. Each of
 these is an option, and ``preset="paper"`` turns all of them off. The posteriors can be taught the clusters of the
-links' pairs of features (`dssl.pairs`), which finds planted reasons that they miss by themselves.
+links' pairs of features (`dssl.pairs`), which finds planted reasons that they miss by themselves. With
+``relation="map"`` a factor moves the centre by a matrix, :math:`M_k v_i = (I + \beta B_k) v_i`, where the shift adds
+the same vector to every centre.
 """
 
 from __future__ import annotations
@@ -60,6 +62,7 @@ from dssl.svd import truncated_svd
 
 Estimator = Literal["exact", "gumbel", "gumbel-soft"]
 Inference = Literal["amortised", "exact", "uniform"]
+Relation = Literal["shift", "map"]
 DISTILLED = 8192  # links per step whose posterior is compared with the pair clusters
 SMOOTHING = 0.1  # share of the uniform distribution in them, or posteriors end without entropy (Texas: 0.07 of ln K)
 
@@ -70,7 +73,8 @@ class DSSLModel(nn.Module):
     Args:
         encoder: the online encoder; the target encoder is its moving average.
         num_factors: K.
-        shift_scale: β; 0 removes the semantic shift (ablation A4).
+        relation: ``shift`` predicts v + β g(k) on a link of factor k; ``map`` (I + β B_k) v.
+        shift_scale: β; 0 removes the semantic shift (ablation A4), or makes every map the identity.
         prototype_variance: σ₁².
         link_variance: σ₂².
         momentum: τ.
@@ -96,6 +100,7 @@ class DSSLModel(nn.Module):
         encoder: Encoder,
         *,
         num_factors: int,
+        relation: Relation,
         shift_scale: float,
         prototype_variance: float,
         link_variance: float,
@@ -128,7 +133,11 @@ class DSSLModel(nn.Module):
         self.negatives, self.distillation_weight = negatives, distillation_weight
 
         self.online = Branch(encoder, projector=projector, center=center)
-        self.shifts = nn.Sequential(Dense(num_factors, dim), nn.ReLU(), Dense(dim, dim))
+        self.shifts, self.maps = None, None
+        if relation == "shift":
+            self.shifts = nn.Sequential(Dense(num_factors, dim), nn.ReLU(), Dense(dim, dim))
+        else:  # small, but not all alike: no two factors may start the same
+            self.maps = nn.Parameter(0.1 / dim**0.5 * torch.randn(num_factors, dim, dim))
         self.head = Head(dim, num_factors, product=head == "product")
         self.prototypes = nn.Parameter(torch.randn(num_factors, dim))
         self.decoder = Dense(dim, reconstruction_dim) if reconstruction_weight else None
@@ -180,8 +189,7 @@ class DSSLModel(nn.Module):
         v = projected[: batch.num_centres]
         with torch.no_grad():
             z = self.target(batch)[1]
-        mu = F.normalize(self.prototypes, dim=1)
-        log_p = torch.log_softmax(v @ mu.T / self.sigma1, dim=1)  # Eq. 3
+        log_p = self._log_prior(v)
         active = max(int((np.diff(batch.links.indptr) > 0).sum()), 1)
 
         found, terms = self._expectations(batch, v, z, log_p)
@@ -242,16 +250,37 @@ class DSSLModel(nn.Module):
 
     def factors(self, graph: Graph) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return q(k | v_i, z_j) of each arc in the graph's order, ``(A, K)``, and q(k | v_i), ``(N, K)``."""
-        device = self.prototypes.device
-        self.eval()
-        batch = full_batch(graph, device)
+        batch, v, z = self._vectors(graph)
         with torch.no_grad():
-            v, z = self.online(batch)[1], self.target(batch)[1]
-            log_p = torch.log_softmax(v @ F.normalize(self.prototypes, dim=1).T / self.sigma1, dim=1)
-            start, end, weights = posterior.rows(batch.links, device)
-            q = torch.softmax(self._logits(v, z, log_p, start, end), dim=1)
+            start, end, weights = posterior.rows(batch.links, v.device)
+            q = torch.softmax(self._logits(v, z, self._log_prior(v), start, end), dim=1)
             by_node = q.new_zeros(graph.num_nodes, self.num_factors).index_add(0, start, weights[:, None] * q)
         return q.cpu().numpy(), by_node.cpu().numpy()
+
+    def link_scores(self, graph: Graph, pairs: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return log p(z_j | v_i) of Eq. 1 for pairs of nodes, linked or not, up to a constant, shape ``(M,)``.
+
+        In an undirected graph it is the mean of both directions.
+
+        Args:
+            graph: the graph, with features.
+            pairs: positions of the nodes i and j, shape ``(M, 2)``.
+        """
+        _, v, z = self._vectors(graph)
+        start, end = (torch.from_numpy(np.ascontiguousarray(side)).to(v.device) for side in pairs.T)
+        with torch.no_grad():
+            log_p = self._log_prior(v)
+            directions = [(start, end)] if graph.directed else [(start, end), (end, start)]
+            joint = (log_p[i] - self.distances(v, z, i, j) / self.sigma2 for i, j in directions)
+            scores = torch.stack([torch.logsumexp(both, dim=1) for both in joint]).mean(dim=0)
+        return cast("NDArray[np.float32]", scores.cpu().numpy())
+
+    def _vectors(self, graph: Graph) -> tuple[Batch, Tensor, Tensor]:
+        """The whole graph with v and z of each node, outside training."""
+        self.eval()
+        batch = full_batch(graph, self.prototypes.device)
+        with torch.no_grad():
+            return batch, self.online(batch)[1], self.target(batch)[1]
 
     def warnings(self) -> list[str]:
         """Say whether the representation or the factors collapsed, and what to change."""
@@ -265,20 +294,30 @@ class DSSLModel(nn.Module):
         """Sums over the links of local, global (negative log p) and entropy, by the chosen estimator."""
         if self.estimator != "exact" and self.inference == "amortised":
             return self._sampled(batch, v, z, log_p)
-        found = self._posterior(batch, v, z, log_p)
-        shifts = self.shift_vectors()
-        local = local_loss(batch, found, v, z, shifts)
+        if self.maps is None:
+            found = self._posterior(batch, v, z, log_p, None)
+            local = local_loss(batch, found, v, z, self.shift_vectors())
+        else:
+            start, end, _ = posterior.rows(batch.links, v.device)
+            found = self._posterior(batch, v, z, log_p, self.distances(v, z, start, end))
+            local = found.total
         return found, (local, -(found.by_centre * log_p).sum(), found.entropy)
 
-    def _posterior(self, batch: Batch, v: Tensor, z: Tensor, log_p: Tensor) -> posterior.Statistics:
+    def _posterior(
+        self, batch: Batch, v: Tensor, z: Tensor, log_p: Tensor, distances: Tensor | None
+    ) -> posterior.Statistics:
+        """Sums of the posteriors; distances with a row per link, shape ``(A, K)``, are averaged by them."""
         if self.inference == "uniform":
-            return posterior.uniform(batch.links, self.num_factors, v.device)
-        if self.inference == "exact":
+            return posterior.uniform(batch.links, self.num_factors, v.device, distances)
+        if self.inference == "amortised" and not self.head.product:
+            ends = self.head.split(v, z)
+            return posterior.from_head(batch.links, *ends, self.head.out.weight.T, self.head.out_bias, distances)
+        if self.inference == "exact" and distances is None:
             return posterior.from_sums(batch.links, *self._closed_form(v, z, log_p))
-        if self.head.product:
-            start, end, _ = posterior.rows(batch.links, v.device)
-            return posterior.from_rows(batch.links, self.head(v, z, start, end))
-        return posterior.from_head(batch.links, *self.head.split(v, z), self.head.out.weight.T, self.head.out_bias)
+        start, end, _ = posterior.rows(batch.links, v.device)
+        if self.inference == "exact" and distances is not None:
+            return posterior.from_rows(batch.links, (log_p[start] - distances / self.sigma2).detach(), distances)
+        return posterior.from_rows(batch.links, self.head(v, z, start, end), distances)
 
     def _closed_form(self, v: Tensor, z: Tensor, log_p: Tensor) -> tuple[Tensor, Tensor]:
         """The parts s_i and t_j of log q*(k) = log p(k | v_i) − ‖v_i + β g_k − z_j‖² / σ₂² + const.
@@ -293,26 +332,49 @@ class DSSLModel(nn.Module):
         if self.inference == "uniform":
             return v.new_zeros(start.shape[0], self.num_factors)
         if self.inference == "exact":
-            centre, neighbour = self._closed_form(v, z, log_p)
-            return centre[start] + neighbour[end]
+            return log_p[start] - self.distances(v, z, start, end) / self.sigma2
         return cast(Tensor, self.head(v, z, start, end))
 
     def _sampled(
         self, batch: Batch, v: Tensor, z: Tensor, log_p: Tensor
     ) -> tuple[posterior.Statistics, tuple[Tensor, Tensor, Tensor]]:
-        """Eq. 7: one (relaxed) draw c per link; g takes c, so that every link needs a row of its own."""
+        """Eq. 7: one (relaxed) draw c per link; g takes c, so that every link needs a row of its own.
+
+        Maps are averaged by their distances: a draw that is one-hot has the distance of its map either way.
+        """
         start, end, weights = posterior.rows(batch.links, v.device)
         logits = self.head(v, z, start, end)
         found = posterior.from_rows(batch.links, logits)
         c = F.gumbel_softmax(logits, tau=self.temperature, hard=self.estimator == "gumbel")
-        error = v[start] + self.beta * self.shifts(c) - z[end]
-        local = (weights * error.square().sum(dim=1)).sum()
+        if self.shifts is None:
+            each = (c * self.distances(v, z, start, end)).sum(dim=1)
+        else:
+            each = (v[start] + self.beta * self.shifts(c) - z[end]).square().sum(dim=1)
+        local = (weights * each).sum()
         global_ = -(weights * (c * log_p[start]).sum(dim=1)).sum()
         return found, (local, global_, found.entropy)
 
     def shift_vectors(self) -> Tensor:
         """β g(k) for every k, shape ``(K, dim)``."""
+        assert self.shifts is not None
         return self.beta * cast(Tensor, self.shifts(torch.eye(self.num_factors, device=self.prototypes.device)))
+
+    def predictions(self, v: Tensor) -> Tensor:
+        """What each factor predicts of a neighbour, v_i + β g(k) or (I + β B_k) v_i, shape ``(n, K, dim)``."""
+        if self.maps is None:
+            return v[:, None] + self.shift_vectors()
+        moved = v @ self.maps.flatten(0, 1).T  # B_k v_i, the factors side by side
+        return v[:, None] + self.beta * moved.view(-1, *self.maps.shape[:2])
+
+    def distances(self, v: Tensor, z: Tensor, start: Tensor, end: Tensor) -> Tensor:
+        """‖prediction of i under k − z_j‖² for pairs of a node i and a node j, shape ``(A, K)``."""
+        p = self.predictions(v)
+        products = posterior.products(p, z, start, end)
+        return p.square().sum(dim=2)[start] + z.square().sum(dim=1)[end, None] - 2 * products
+
+    def _log_prior(self, v: Tensor) -> Tensor:
+        """Eq. 3: log p(k | v_i), shape ``(n, K)``."""
+        return torch.log_softmax(v @ F.normalize(self.prototypes, dim=1).T / self.sigma1, dim=1)
 
     def _reconstruction(self, embedding: Tensor, batch: Batch) -> Tensor:
         assert self.decoder is not None and self._targets is not None
