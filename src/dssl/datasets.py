@@ -52,7 +52,8 @@ def load(
     before a file of the same name: write ``./cora`` for the file.
 
     Args:
-        source: name of a data set, ``python:PACKAGE``, ``synthetic:h=0.25,…``, or path of an edge file.
+        source: name of a data set, ``python:PACKAGE``, ``synthetic:h=0.25,…``, ``planted:factors=4,…``, or path of an
+            edge file.
         nodes: path of the node table.
         source_column: column with the start of each edge.
         target_column: column with the end of each edge.
@@ -104,7 +105,7 @@ def load(
 
 def is_file(text: str) -> bool:
     """Say whether `load` takes a string for the path of an edge file: by its ending, or because it exists."""
-    if text.startswith(("python:", "synthetic:")) or _canonical(text) in DATASETS:
+    if text.startswith(("python:", "synthetic:", "planted:")) or _canonical(text) in DATASETS:
         return False
     try:
         return text.lower().endswith(SUFFIXES) or Path(text).exists()
@@ -121,6 +122,10 @@ def _by_name(text: str) -> Graph:
         from dssl.synthetic import from_spec
 
         return from_spec(text, load=load)
+    if text.startswith("planted:"):
+        from dssl.synthetic import planted_from_spec
+
+        return planted_from_spec(text)
     if _canonical(text) not in DATASETS:
         guess = nearest(_canonical(text), [*DATASETS, "python:stdlib"]) or "; `dssl datasets` lists the data sets"
         raise DatasetError(f"{text!r} is neither a file nor a data set{guess}")

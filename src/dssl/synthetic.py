@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -107,25 +107,32 @@ def from_spec(text: str, *, load: Callable[[str], Graph] | None = None) -> Graph
     return synthetic(**spec)
 
 
-def parse_spec(text: str) -> dict[str, Any]:
-    """Return the keys of `synthetic` that a spec gives; ``features`` is a number or the name of a data set."""
+def planted_from_spec(text: str) -> Graph:
+    """Make the graph of a spec such as ``planted:factors=4,nodes=1000,seed=0``, the keys of `planted_factors`.
+
+    >>> planted_from_spec("planted:factors=2,nodes=50,dim=4").num_nodes
+    50
+    """
+    return planted_factors(**parse_spec(text, PLANTED))[0]
+
+
+def parse_spec(text: str, known: Mapping[str, Any] = DEFAULTS) -> dict[str, Any]:
+    """Return the keys that a spec gives, of those ``known``; ``features`` is a number or the name of a data set."""
     spec: dict[str, Any] = {}
     for part in filter(None, text.partition(":")[2].split(",")):
         key, equals, value = (piece.strip() for piece in part.partition("="))
-        if key not in DEFAULTS:
-            raise ConfigError(
-                f"{text!r}: unknown key {key!r}{nearest(key, DEFAULTS) or '; use ' + ', '.join(DEFAULTS)}"
-            )
+        if key not in known:
+            raise ConfigError(f"{text!r}: unknown key {key!r}{nearest(key, known) or '; use ' + ', '.join(known)}")
         if not equals or not value:
             raise ConfigError(f"{text!r}: {key} has no value; write {key}=VALUE")
         if key in spec:
             raise ConfigError(f"{text!r}: {key} is given twice")
-        spec[key] = _value(key, value, text)
+        spec[key] = _value(key, value, text, known[key])
     return spec
 
 
-def _value(key: str, value: str, text: str) -> int | float | str:
-    kind = float if key in ("h", "base", "signal") else int
+def _value(key: str, value: str, text: str, default: Any) -> int | float | str:
+    kind = float if isinstance(default, float) or key == "signal" else int
     try:
         return kind(value.replace("_", ""))
     except ValueError:
@@ -331,3 +338,6 @@ def planted_pairs(
     number = np.zeros((kinds, kinds), np.int64)
     number[low, high] = number[high, low] = np.arange(low.size)
     return graph, number[kind[graph.sources()], kind[graph.indices]]
+
+
+PLANTED = {key: argument.default for key, argument in inspect.signature(planted_factors).parameters.items()}

@@ -1,0 +1,345 @@
+"""Many trainings, each done once: jobs, the processes that do them, and the records that tables are made of.
+
+A record is one line of JSON in ``FOLDER/GRAPH.jsonl``, written when its job ends: settings, seed, protocol, results per
+split, time, memory, versions. A job whose record is there is not done again, so that a run that was stopped goes on
+where it was; to repeat one, delete its line. Tables are made from `records` alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from dssl import environment
+from dssl.errors import DsslError, RunError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from dssl.graph import Graph
+    from dssl.linktask import LinkTask
+    from dssl.model import DSSL
+    from dssl.probe import Split
+
+View = Literal["embedding", "trained", "factorwise"]
+Record = dict[str, Any]
+HEALTH = ("loss", "local", "global", "entropy", "effective_rank", "posterior_entropy", "factor_usage_max")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One training, or one baseline without training, and how it is judged.
+
+    Args:
+        graph: what `dssl.load` takes.
+        row: the name that tables know it by.
+        settings: settings as keywords of the estimator; also ``preset`` and ``recipe``.
+        seed: of the training.
+        baseline: a sanity baseline instead of a training: ``majority``, ``raw``, ``smoothed``, ``hops``, ``adjacency``.
+        splits: random splits of the labelled nodes.
+        split_seed: their seed.
+        protocol: ``random``, or the name of published splits: ``geom-gcn``, ``linkx``, ``public``.
+        hide_links: train without some links, and rank those.
+        views: what of the model is judged: the whole ``embedding``, its ``trained`` columns, or ``factorwise``,
+            the trained columns beside the mean of the neighbours' for each factor.
+        clusters: whether k-means is run.
+    """
+
+    graph: str
+    row: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    baseline: str = ""
+    splits: int = 10
+    split_seed: int = 0
+    protocol: str = "random"
+    hide_links: bool = False
+    views: tuple[View, ...] = ("embedding",)
+    clusters: bool = False
+
+    @property
+    def key(self) -> str:
+        """A name that changes with everything that changes the result."""
+        text = json.dumps(asdict(self), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def run(
+    jobs: Sequence[Job],
+    folder: Path,
+    *,
+    workers: int = 0,
+    on_record: Callable[[Job, Record], None] | None = None,
+) -> list[Record]:
+    """Do the jobs whose records are missing, and return the records of all jobs, in their order.
+
+    A job that fails leaves a line with its error in the result, not in the store: it is tried again the next time.
+
+    Args:
+        jobs: what to do.
+        folder: where the records are and go.
+        workers: processes, each with one thread; 0 takes one per core, and 1 does everything in this process.
+        on_record: called with each job and its record, stored ones first.
+    """
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from concurrent.futures.process import BrokenProcessPool
+    from multiprocessing import get_context
+
+    known = {record["key"]: record for record in records(folder)}
+    told = on_record or (lambda _job, _record: None)
+    found: dict[str, Record] = {}
+    missing = []
+    for job in jobs_by_key(jobs).values():
+        if job.key in known:
+            found[job.key] = known[job.key]
+            told(job, known[job.key])
+        else:
+            missing.append(job)
+
+    def done(job: Job, record: Record) -> None:
+        found[job.key] = record
+        if "error" not in record:
+            append(folder / f"{slug(job.graph)}.jsonl", record)
+        told(job, record)
+
+    workers = min(workers or os.cpu_count() or 1, len(missing))
+    if workers <= 1:
+        for job in missing:
+            done(job, perform(job))
+    else:
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
+            waiting = {pool.submit(perform, job): job for job in missing}
+            try:
+                for future in as_completed(waiting):
+                    done(waiting[future], future.result())
+            except BrokenProcessPool:
+                raise RunError("a worker process was killed (out of memory?); run the same command to go on") from None
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+    return [found[job.key] for job in jobs]
+
+
+def jobs_by_key(jobs: Iterable[Job]) -> dict[str, Job]:
+    """Jobs that differ, by their key."""
+    return {job.key: job for job in jobs}
+
+
+def records(folder: Path) -> list[Record]:
+    """Read every record of a folder; a line that a crash cut off is left out."""
+    found = []
+    for path in sorted(folder.glob("*.jsonl")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            try:
+                found.append(json.loads(line))
+            except json.JSONDecodeError:
+                continue
+    return found
+
+
+def append(path: Path, record: Record) -> None:
+    """Add a line to a file of records, so that it is on the disk when this returns."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    line = json.dumps(record, ensure_ascii=False, allow_nan=False)
+    with path.open("ab+") as file:
+        end = file.seek(0, os.SEEK_END)
+        if end:
+            file.seek(end - 1)
+            line = line if file.read(1) == b"\n" else "\n" + line  # after a line that was cut off
+        file.write(line.encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def slug(graph: str) -> str:
+    """A file name for a graph.
+
+    >>> slug("synthetic:h=0.25,nodes=100")
+    'synthetic-h-0.25-nodes-100'
+    """
+    return re.sub(r"[^A-Za-z0-9.]+", "-", graph).strip("-")
+
+
+def perform(job: Job) -> Record:
+    """Do a job and return its record; what fails is a record with an ``error``."""
+    started, begun = datetime.now(UTC), time.perf_counter()
+    environment.forget_peak()
+    try:
+        result = _baseline(job) if job.baseline else _train(job)
+    except DsslError as error:
+        return {"key": job.key, "graph": job.graph, "row": job.row, "seed": job.seed, "error": str(error)}
+    place = environment.describe("", started=started, resumed_at=0)
+    return {
+        "key": job.key,
+        **{name: value for name, value in asdict(job).items() if name not in ("views",)},
+        **_plain(result),
+        "seconds": round(time.perf_counter() - begun, 2),
+        "peak_memory_mb": place["peak_memory_mb"],
+        "date": place["started"],
+        "versions": {"python": place["python"], **place["packages"]},
+        "machine": f"{place['system']}, {place['processor']}, {place['cores']} cores",
+    }
+
+
+def _train(job: Job) -> Record:
+    from dssl.model import DSSL
+
+    graph, task = _graph(job)
+    model = DSSL(**{"seed": job.seed, **job.settings})
+    begun = time.perf_counter()
+    model.fit(graph)
+    seconds = time.perf_counter() - begun
+    result: Record = {"views": {}, "fit_seconds": round(seconds, 2), "epochs": model.epochs_}
+    if model.metrics_:
+        result["health"] = {name: model.metrics_[-1][name] for name in HEALTH if name in model.metrics_[-1]}
+    if model.warnings_:
+        result["warnings"] = model.warnings_
+    splits = _splits(job, graph)
+    for view in job.views:
+        result["views"][view] = _judge(job, graph, task, splits, _view(model, graph, view))
+    if task is not None and hasattr(model, "link_scores"):
+        result["links_model"] = _model_links(model, task)
+    if graph.y is not None:
+        result |= _meaning(model, graph)
+    return result
+
+
+def _baseline(job: Job) -> Record:
+    from dssl import evaluate, sanity
+
+    graph, task = _graph(job)
+    splits = _splits(job, graph)
+    if job.baseline == "majority":
+        assert graph.y is not None
+        accuracy = list(evaluate.majority(graph.y, splits).values)
+        return {"views": {"embedding": {"width": 0, "probe": {"accuracy": accuracy}}}}
+    dim = int(job.settings.get("dim", sanity.MOST))
+    for name, values in sanity.baseline_features(graph, dim=dim):
+        if name == job.baseline:
+            return {"views": {"embedding": _judge(job, graph, task, splits, values.copy())}}
+    raise RunError(f"graph {job.graph!r} has no baseline {job.baseline!r} (no features or no links)")
+
+
+def _judge(
+    job: Job, graph: Graph, task: LinkTask | None, splits: Sequence[Split], values: NDArray[np.float32]
+) -> Record:
+    from dssl import evaluate, linktask, probe
+
+    result: Record = {"width": values.shape[1], "label_free": evaluate.label_free(graph, values, seed=job.split_seed)}
+    if splits:
+        assert graph.y is not None
+        found = probe.linear_probe(values, graph.y, splits)
+        result["probe"] = {
+            name: list(score.values)
+            for name in ("accuracy", "val_accuracy", "macro_f1", "roc_auc")
+            if (score := getattr(found, name)) is not None
+        }
+        if job.clusters:
+            result["kmeans"] = evaluate.kmeans(values, graph.y, seed=job.split_seed)
+    if task is not None:
+        result["links"] = linktask.score_embedding(task, values)
+    return result
+
+
+def _view(model: DSSL, graph: Graph, view: View) -> NDArray[np.float32]:
+    import numpy as np
+
+    if view == "embedding":
+        return model.embeddings_.values
+    trained = np.ascontiguousarray(model.embeddings_.values[:, : model.config.encoder.dim])
+    return trained if view == "trained" else factorwise(model, graph, trained)
+
+
+def factorwise(model: DSSL, graph: Graph, values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """[v_i | Σ_j w_ij q(k | i, j) v_j for each k]: the neighbours apart by the reason of the link, ``(N, (K+1) d)``."""
+    import numpy as np
+    from scipy import sparse
+
+    found = model.factors(graph)
+    size = graph.num_nodes
+    degree = np.maximum(np.bincount(found.source, minlength=size), 1)
+    blocks = [values]
+    for factor in found.links.T:
+        weights = factor / degree[found.source]
+        blocks.append(sparse.csr_array((weights, (found.source, found.target)), shape=(size, size)) @ values)
+    return np.hstack(blocks).astype(np.float32)
+
+
+def _model_links(model: DSSL, task: LinkTask) -> dict[str, float]:
+    from dssl import linktask
+
+    return linktask.score_pairs(task, "model", lambda pairs: model.link_scores(task.graph, pairs))
+
+
+def _meaning(model: DSSL, graph: Graph) -> Record:
+    """Whether classes that link alike have alike factors (section 4.4 of the paper), where it is defined."""
+    import math
+
+    from dssl import meaning
+
+    try:
+        nodes = model.factors(graph).nodes
+    except RunError:
+        return {}
+    both = {
+        "with_diagonal": meaning.similarity_correlation(graph, nodes),
+        "without_diagonal": meaning.similarity_correlation(graph, nodes, diagonal=False),
+    }
+    return {"class_similarity": {name: None if math.isnan(value) else value for name, value in both.items()}}
+
+
+def _graph(job: Job) -> tuple[Graph, LinkTask | None]:
+    graph = _load(job.graph)
+    if not job.hide_links:
+        return graph, None
+    from dssl import linktask
+
+    task = linktask.hold_out(graph, seed=job.split_seed)
+    return task.graph, task
+
+
+@lru_cache(maxsize=2)
+def _load(source: str) -> Graph:
+    from dssl import datasets
+
+    return datasets.load(source).undirected().without_self_loops()
+
+
+def _splits(job: Job, graph: Graph) -> Sequence[Split]:
+    from dssl import datasets, probe
+
+    if graph.y is None or not job.splits:
+        return []
+    if job.protocol == "random":
+        return probe.random_splits(graph.y, count=job.splits, seed=job.split_seed)
+    published = datasets.published_splits(job.graph)
+    if job.protocol not in published:
+        raise RunError(f"graph {job.graph!r} has no {job.protocol} splits; it has {', '.join(published) or 'none'}")
+    return [probe.Split(*split) for split in published[job.protocol][: job.splits]]
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of NumPy as Python's, rounded to what they mean, so that records stay small."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    return round(value, 6) if isinstance(value, float) else value
+
+
+def _one_thread() -> None:
+    """Let a worker process use one thread; set before the libraries that read it are imported."""
+    for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[name] = "1"

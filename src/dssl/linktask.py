@@ -1,0 +1,161 @@
+r"""Link prediction: hide links, train on what is left, and rank the hidden ones against pairs without a link.
+
+An embedding scores a pair in two ways: by the cosine of the two centred rows, and by a logistic regression on
+:math:`[a \odot b,\; |a - b|]`, trained on the links that were not hidden and chosen on the validation links. The second
+can use pairs that are linked *because* they differ. Pairs without a link are drawn in two ways: uniformly, and with
+both ends in proportion to their degree, so that knowing the degrees alone is of no use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dssl.errors import GraphError
+from dssl.graph import Change, Graph
+from dssl.rng import stream
+
+Pairs = NDArray[np.int64]
+Negatives = Literal["uniform", "degree"]
+KINDS: tuple[Negatives, ...] = ("uniform", "degree")
+STRENGTHS = (0.001, 0.01, 0.1, 1.0)
+DEGREE_ROUNDS = 20
+MOST_PAIRS = 20_000  # links that a part of the task holds at most
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinkTask:
+    """A graph without the hidden links, and pairs to tell apart; pairs are positions of shape ``(M, 2)``.
+
+    Args:
+        graph: undirected, without the links of validation and test.
+        train: links of ``graph`` that a scorer may learn from.
+        val: hidden links that choose its settings.
+        test: hidden links that it is judged by.
+        apart: as many pairs without a link for each of the three, by how they were drawn.
+    """
+
+    graph: Graph
+    train: Pairs
+    val: Pairs
+    test: Pairs
+    apart: dict[Negatives, tuple[Pairs, Pairs, Pairs]]
+
+
+def hold_out(graph: Graph, *, seed: int, val_share: float = 0.05, test_share: float = 0.1) -> LinkTask:
+    """Hide a share of the links, drawn at random; directions and self loops are dropped first."""
+    plain = graph.undirected().without_self_loops()
+    start, end = plain.sources().astype(np.int64), plain.indices.astype(np.int64)
+    once = start < end
+    links = np.stack([start[once], end[once]], axis=1)
+    rng = stream(seed, "hidden links")
+    hidden = [max(round(share * len(links)), 1) for share in (val_share, test_share)]
+    if len(links) < sum(hidden) + 2:
+        raise GraphError(f"graph {graph.name!r} has {len(links)} links; too few to hide some of them")
+    order = rng.permutation(len(links))
+    val, test, rest = np.split(links[order], np.cumsum(hidden))
+    left = _without(plain, val, test)
+    rest, val, test = (part[:MOST_PAIRS] for part in (rest, val, test))
+    apart = {kind: _apart(plain, [len(rest), len(val), len(test)], kind, rng) for kind in KINDS}
+    return LinkTask(left, rest, val, test, apart)
+
+
+def _without(graph: Graph, *hidden: Pairs) -> Graph:
+    """The undirected graph without some links, in both directions."""
+    size = graph.num_nodes
+    gone = np.concatenate(hidden)
+    gone = np.concatenate([gone[:, 0] * size + gone[:, 1], gone[:, 1] * size + gone[:, 0]])
+    start = graph.sources().astype(np.int64)
+    kept = ~np.isin(start * size + graph.indices, gone)
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(start[kept], minlength=size))]).astype(np.int64)
+    return graph.replace(
+        indptr=indptr,
+        indices=graph.indices[kept],
+        weights=None if graph.weights is None else graph.weights[kept],
+        history=(*graph.history, Change("links hidden for link prediction", len(gone) // 2)),
+    )
+
+
+def _apart(graph: Graph, counts: list[int], kind: Negatives, rng: np.random.Generator) -> tuple[Pairs, Pairs, Pairs]:
+    """Distinct pairs without a link in the whole graph, as many as asked for."""
+    size = graph.num_nodes
+    linked = np.sort(graph.sources().astype(np.int64) * size + graph.indices)
+    wanted = sum(counts)
+    if wanted > (size * (size - 1) - graph.num_arcs) // 2:
+        raise GraphError(f"graph {graph.name!r} is too dense: it has fewer pairs without a link than {wanted}")
+    found = np.zeros(0, np.int64)
+    rounds = 0
+    while found.size < wanted:
+        shape = (2 * wanted, 2)
+        # After many rounds, as in a star, there are too few pairs without a link among nodes of high degree.
+        by_degree = kind == "degree" and rounds < DEGREE_ROUNDS
+        ends = graph.indices[rng.integers(graph.num_arcs, size=shape)] if by_degree else rng.integers(size, size=shape)
+        low, high = ends.min(axis=1).astype(np.int64), ends.max(axis=1).astype(np.int64)
+        keys = low * size + high
+        place = np.minimum(np.searchsorted(linked, keys), linked.size - 1)
+        found = np.concatenate([found, keys[(low != high) & (linked[place] != keys)]])
+        found = found[np.sort(np.unique(found, return_index=True)[1])]
+        rounds += 1
+    pairs = np.stack(np.divmod(found[:wanted], size), axis=1)
+    train, val, test = np.split(pairs, np.cumsum(counts)[:-1])
+    return train, val, test
+
+
+def score_embedding(task: LinkTask, values: NDArray[np.float32]) -> dict[str, float]:
+    """AUC and average precision of the cosine and of the logistic regression, for both kinds of negatives."""
+    centred = values - values.mean(axis=0)
+    unit = centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+    scaled = centred / np.maximum(centred.std(axis=0), 1e-12)
+    result: dict[str, float] = {}
+    for kind, (train, val, test) in task.apart.items():
+        result |= _ranked(f"cosine_{kind}", _cosine(unit, task.test), _cosine(unit, test))
+        learnt = _learn(scaled, (task.train, train), (task.val, val))
+        result |= _ranked(f"probe_{kind}", learnt(task.test), learnt(test))
+    return result
+
+
+def score_pairs(task: LinkTask, name: str, score: Any) -> dict[str, float]:
+    """AUC and average precision of a function that scores pairs, for both kinds of negatives."""
+    links = score(task.test)
+    return {
+        key: value
+        for kind, (_, _, test) in task.apart.items()
+        for key, value in _ranked(f"{name}_{kind}", links, score(test)).items()
+    }
+
+
+def _cosine(unit: NDArray[np.float32], pairs: Pairs) -> NDArray[np.float32]:
+    return cast("NDArray[np.float32]", np.einsum("md,md->m", unit[pairs[:, 0]], unit[pairs[:, 1]]))
+
+
+def _learn(values: NDArray[np.float32], train: tuple[Pairs, Pairs], val: tuple[Pairs, Pairs]) -> Any:
+    """A logistic regression on pairs; its strength has the best AUC on the validation pairs."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import roc_auc_score
+
+    def features(pairs: Pairs) -> NDArray[np.float32]:
+        a, b = values[pairs[:, 0]], values[pairs[:, 1]]
+        return np.hstack([a * b, np.abs(a - b)])
+
+    x, y = features(np.concatenate(train)), np.arange(len(train[0]) + len(train[1])) < len(train[0])
+    x_val, y_val = features(np.concatenate(val)), np.arange(len(val[0]) + len(val[1])) < len(val[0])
+    best: tuple[float, Any] = (-1.0, None)
+    for strength in STRENGTHS:
+        model = LogisticRegression(C=strength, max_iter=200, tol=1e-3).fit(x, y)
+        auc = float(roc_auc_score(y_val, model.decision_function(x_val)))
+        best = max(best, (auc, model), key=lambda item: item[0])
+    return lambda pairs: best[1].decision_function(features(pairs))
+
+
+def _ranked(name: str, links: NDArray[Any], apart: NDArray[Any]) -> dict[str, float]:
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
+    truth = np.arange(len(links) + len(apart)) < len(links)
+    score = np.concatenate([links, apart])
+    return {
+        f"{name}_auc": float(roc_auc_score(truth, score)),
+        f"{name}_ap": float(average_precision_score(truth, score)),
+    }
