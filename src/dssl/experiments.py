@@ -206,7 +206,8 @@ def _train(job: Job) -> Record:
         result["warnings"] = model.warnings_
     splits = _splits(job, graph)
     for view in job.views:
-        result["views"][view] = _judge(job, graph, task, splits, _view(model, graph, view))
+        ranked = None if view == "factorwise" else task  # which is for nodes: its many columns would take long on pairs
+        result["views"][view] = _judge(job, graph, ranked, splits, _view(model, graph, view))
     if task is not None and hasattr(model, "link_scores"):
         result["links_model"] = _model_links(model, task)
     if graph.y is not None:
