@@ -397,6 +397,30 @@ def test_a_warm_start_begins_where_training_ended_and_keeps_old_vectors_close() 
     assert not np.array_equal(warm.embeddings_.values[:160], before)
 
 
+def turned(nodes: int) -> Graph:
+    """`planted`, where nodes from the 160th on have features that turn the leading components of all of them."""
+    graph = planted(nodes)
+    x = np.array(graph.x)
+    x[160:] = 3 * x[160:] @ np.random.default_rng(7).normal(size=(4, 4))
+    return graph.replace(x=x)
+
+
+@pytest.mark.parametrize("batch_size", [0, 64])
+def test_a_warm_start_goes_on_at_the_loss_where_training_ended(tmp_path: Path, batch_size: int) -> None:
+    options: dict[str, object] = {"num_factors": 4, "dim": 8, "hidden_dim": 8, "learning_rate": 0.02}
+    model = small(**options, epochs=60, batch_size=batch_size).fit(turned(160))
+    cold = model.metrics_
+    model.save(tmp_path)
+    again = load_model(tmp_path).set_params(epochs=1).fit(turned(160), warm=True).metrics_
+    span = cold[0]["loss"] - cold[-1]["loss"]
+    assert abs(again[0]["loss"] - cold[-1]["loss"]) < 0.1 * span
+    # What is reconstructed of the features stays the same, though the grown graph's own components are others.
+    grown = load_model(tmp_path).set_params(epochs=1).fit(turned(200), warm=True).metrics_
+    fresh = small(**options, epochs=1, batch_size=batch_size).fit(turned(200)).metrics_
+    lost, learnt = (before[0]["reconstruction"] - cold[-1]["reconstruction"] for before in (fresh, cold))
+    assert grown[0]["reconstruction"] - cold[-1]["reconstruction"] < 0.25 * min(lost, learnt)
+
+
 def test_a_warm_start_is_the_same_from_memory_and_from_a_folder_each_time(tmp_path: Path) -> None:
     old, grown = two_blocks(), two_blocks(20)
     model = small(skip=True, skip_dim=2, skip_link_dim=2).fit(old)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dssl.svd import truncated_svd
+from dssl.svd import components, truncated_svd
 
 
 @pytest.mark.parametrize("shape", [(30, 50), (900, 400)])
@@ -16,6 +16,16 @@ def test_components_span_the_leading_space(shape: tuple[int, int]) -> None:
     np.testing.assert_allclose(found @ found.T, low @ low.T, rtol=1e-3, atol=1e-2 * np.abs(low @ low.T).max())
     assert found.dtype == np.float32
     assert np.all(np.diff(np.linalg.norm(found, axis=0)) <= 1e-3)
+
+
+@pytest.mark.parametrize("shape", [(40, 12), (700, 500)])
+def test_the_right_vectors_lead_to_the_components_sign_by_sign(shape: tuple[int, int]) -> None:
+    draw = np.random.default_rng(2)
+    low = (draw.normal(size=(shape[0], 8)) * np.arange(8, 0, -1) @ draw.normal(size=(8, shape[1]))).astype(np.float32)
+    values, vectors = components(low, 6)
+    assert np.array_equal(values, truncated_svd(low, 6))
+    np.testing.assert_allclose(low @ vectors, values, atol=1e-3 * np.abs(values).max())
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(6), atol=1e-3)
 
 
 def test_dense_and_sparse_agree_and_repeat() -> None:

@@ -40,8 +40,20 @@ def truncated_svd(matrix: Dense | sparse.csr_array | Product, dim: int, *, seed:
     array([[3.],
            [0.]], dtype=float32)
     """
-    u, s, _ = _decompose(matrix, dim, seed)
-    return _with_signs(u * s)
+    return components(matrix, dim, seed=seed)[0]
+
+
+def components(matrix: Dense | sparse.csr_array | Product, dim: int, *, seed: int = 0) -> tuple[Dense, Dense]:
+    """Return U Σ as `truncated_svd` does, and the V of shape ``(F, min(dim, N, F))`` whose signs go with it.
+
+    >>> x = np.array([[-3.0, 0.0], [0.0, 2.0]])
+    >>> values, vectors = components(x, 1)
+    >>> bool(np.allclose(x @ vectors, values)), bool(values[0, 0] > 0)
+    (True, True)
+    """
+    u, s, v = _decompose(matrix, dim, seed)
+    signs = _signs(u * s)
+    return _scaled(u * s, signs), _scaled(v, signs)
 
 
 def right_vectors(matrix: Dense | sparse.csr_array | Product, dim: int, *, seed: int = 0) -> Dense:
@@ -51,7 +63,8 @@ def right_vectors(matrix: Dense | sparse.csr_array | Product, dim: int, *, seed:
     array([[1.],
            [0.]], dtype=float32)
     """
-    return _with_signs(_decompose(matrix, dim, seed)[2])
+    v = _decompose(matrix, dim, seed)[2]
+    return _scaled(v, _signs(v))
 
 
 def smoothed(x: Dense | sparse.csr_array, smoothing: sparse.csr_array) -> Product:
@@ -96,8 +109,13 @@ def _orthonormal(block: Dense) -> Dense:
     return np.linalg.qr(block.astype(np.float32, copy=False))[0]
 
 
-def _with_signs(columns: NDArray[Any]) -> Dense:
+def _signs(columns: NDArray[Any]) -> NDArray[Any]:
+    """The sign of the largest entry of each column."""
     if not columns.size:
-        return columns.astype(np.float32)
+        return np.ones(columns.shape[1])
     signs = np.sign(columns[np.abs(columns).argmax(axis=0), np.arange(columns.shape[1])])
-    return np.ascontiguousarray(columns * np.where(signs == 0, 1, signs), dtype=np.float32)
+    return np.where(signs == 0, 1, signs)
+
+
+def _scaled(columns: NDArray[Any], signs: NDArray[Any]) -> Dense:
+    return np.ascontiguousarray(columns * signs, dtype=np.float32)

@@ -20,6 +20,7 @@ from dssl.train import train
 from tests.test_loader import ALL, CPU, random_graph
 
 PLAIN: dict[str, Any] = {
+    "in_dim": 7,
     "num_factors": 3,
     "relation": "shift",
     "shift_scale": 0.7,

@@ -46,6 +46,4 @@ def build(settings: MethodSettings, *, encoder: Encoder, in_dim: int) -> nn.Modu
     """Make a method from its section of the configuration, around an encoder of ``in_dim`` features."""
     from dssl.methods.dssl import DSSLModel
 
-    values = settings.model_dump(exclude={"name"})
-    values["reconstruction_dim"] = min(settings.reconstruction_dim, in_dim)
-    return DSSLModel(encoder, **values)
+    return DSSLModel(encoder, in_dim=in_dim, **settings.model_dump(exclude={"name"}))

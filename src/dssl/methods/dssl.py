@@ -51,6 +51,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
+from scipy import sparse
 from torch import Tensor, nn
 
 from dssl import collapse, pairs, posterior
@@ -58,7 +59,7 @@ from dssl.encoders import Dense, Encoder
 from dssl.graph import Graph
 from dssl.loader import Batch, full_batch, mini_batches
 from dssl.networks import Branch, Head
-from dssl.svd import truncated_svd
+from dssl.svd import components, truncated_svd
 
 Estimator = Literal["exact", "gumbel", "gumbel-soft"]
 Inference = Literal["amortised", "exact", "uniform"]
@@ -72,6 +73,7 @@ class DSSLModel(nn.Module):
 
     Args:
         encoder: the online encoder; the target encoder is its moving average.
+        in_dim: number of features F.
         num_factors: K.
         relation: ``shift`` predicts v + β g(k) on a link of factor k; ``map`` (I + β B_k) v.
         shift_scale: β; 0 removes the semantic shift (ablation A4), or makes every map the identity.
@@ -90,7 +92,7 @@ class DSSLModel(nn.Module):
         center: whether vectors are centred before they are scaled to length one.
         projector: whether the loss sees the embedding through a network.
         reconstruction_weight: weight of the cosine loss of a linear decoder of the features.
-        reconstruction_dim: columns of the features' SVD that are decoded.
+        reconstruction_dim: columns of the features' SVD that are decoded; at most F.
         negatives: random nodes per centre that it is pushed away from.
         distillation_weight: weight of the cross-entropy with the clusters of the links' pairs of features.
     """
@@ -99,6 +101,7 @@ class DSSLModel(nn.Module):
         self,
         encoder: Encoder,
         *,
+        in_dim: int,
         num_factors: int,
         relation: Relation,
         shift_scale: float,
@@ -140,10 +143,13 @@ class DSSLModel(nn.Module):
             self.maps = nn.Parameter(0.1 / dim**0.5 * torch.randn(num_factors, dim, dim))
         self.head = Head(dim, num_factors, product=head == "product")
         self.prototypes = nn.Parameter(torch.randn(num_factors, dim))
-        self.decoder = Dense(dim, reconstruction_dim) if reconstruction_weight else None
+        width = min(reconstruction_dim, in_dim)
+        self.decoder = Dense(dim, width) if reconstruction_weight else None
         # Made last, as a copy: it draws nothing, and every ablation starts from the same weights.
         self.target = copy.deepcopy(self.online).requires_grad_(False)
         self.register_buffer("prototype_sums", torch.zeros(num_factors, dim), persistent=False)
+        # Of the first fit: a warm start decodes the same components. All zeros before.
+        self.register_buffer("basis", torch.zeros(in_dim, width) if reconstruction_weight else None)
         self._targets: NDArray[np.float32] | None = None
         self._pairs: pairs.Clusters | None = None
         self._meter = collapse.Meter()
@@ -154,14 +160,13 @@ class DSSLModel(nn.Module):
 
     def prepare(self, graph: Graph, *, seed: int) -> None:
         """Make the targets of the reconstruction, the leading components of the features, and the pair clusters."""
-        width = 0 if self.decoder is None else self.decoder.weight.shape[1]
-        taught = self.distillation_weight > 0 and self.inference != "uniform"
-        if graph.x is None or not (width or taught):
+        if graph.x is None:
             return
-        values = truncated_svd(graph.x, max(width, pairs.DIM if taught else 0), seed=seed)
-        if width:
-            self._targets = np.pad(values[:, :width], ((0, 0), (0, max(width - values.shape[1], 0))))
-        if taught:
+        self._targets = self._components(graph.x, seed)
+        if self.distillation_weight > 0 and self.inference != "uniform":
+            values = self._targets
+            if values is None or values.shape[1] < min(pairs.DIM, graph.num_features):
+                values = truncated_svd(graph.x, pairs.DIM, seed=seed)
             self._pairs = pairs.cluster_pairs(graph, pairs.directions(values), self.num_factors, seed=seed)
 
     def batches(
@@ -375,6 +380,17 @@ class DSSLModel(nn.Module):
     def _log_prior(self, v: Tensor) -> Tensor:
         """Eq. 3: log p(k | v_i), shape ``(n, K)``."""
         return torch.log_softmax(v @ F.normalize(self.prototypes, dim=1).T / self.sigma1, dim=1)
+
+    def _components(self, x: NDArray[np.float32] | sparse.csr_array, seed: int) -> NDArray[np.float32] | None:
+        """The features in the basis of the first fit, which the first call finds, shape ``(N, reconstruction_dim)``."""
+        basis = cast("Tensor | None", self.basis)
+        if basis is None:
+            return None
+        if bool(basis.any()):
+            return np.asarray(x @ basis.cpu().numpy(), np.float32)
+        values, vectors = components(x, basis.shape[1], seed=seed)
+        basis[:, : vectors.shape[1]] = torch.from_numpy(vectors)
+        return np.pad(values, ((0, 0), (0, basis.shape[1] - values.shape[1])))  # fewer nodes than columns
 
     def _reconstruction(self, embedding: Tensor, batch: Batch) -> Tensor:
         assert self.decoder is not None and self._targets is not None
