@@ -12,11 +12,11 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "dssl"
 # In pipeline order: a module imports only from modules before it, also inside functions.
 ORDER = (  # noqa: SIM905
-    "errors rng files environment kernels idtable config resolve svd "
+    "errors rng files environment kernels idtable sections config resolve svd "
     "features graph matrices cache statistics meaning structure "
     "textfile columns links convert tables codereader codegraph synthetic "
     "catalogue sources datasets "
-    "inputs operators loader posterior pairs collapse encoders networks readout methods train "
+    "inputs operators loader posterior pairs collapse encoders networks augment learner readout methods train "
     "embeddings factors logistic probe sanity evaluate linktask plots model run experiments show cli __main__"
 ).split()
 HEAVY = (

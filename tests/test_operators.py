@@ -56,3 +56,22 @@ def test_every_neighbour_is_equally_likely() -> None:
     for seed in range(4000):
         counts[kernels.sample_neighbours(indptr, node, 3, seed)[1]] += 1
     assert np.abs(counts / 4000 - 0.3).max() < 0.03  # about four standard errors
+
+
+def test_scaling_and_taking_rows_are_those_of_the_matrix() -> None:
+    rng = np.random.default_rng(0)
+    matrix = sparse.csr_array(rng.random((5, 4)) * (rng.random((5, 4)) < 0.5), dtype=np.float32)
+    operator = Operator.build(matrix, symmetric=False, device=torch.device("cpu"))
+    rows, columns = torch.rand(5), torch.rand(4)
+    order = torch.tensor([4, 0, 2, 0])
+    wanted = torch.from_numpy(matrix.toarray())
+    dense = torch.rand(4, 3, requires_grad=True)
+    for made, expected in (
+        (operator.scaled(rows=rows, columns=columns), rows[:, None] * wanted * columns),
+        (operator.scaled(columns=columns), wanted * columns),
+        (operator.take_rows(order), wanted[order]),
+    ):
+        torch.testing.assert_close(made @ dense, expected @ dense)
+        (got,) = torch.autograd.grad((made @ dense).square().sum(), dense)
+        (right,) = torch.autograd.grad((expected @ dense).square().sum(), dense)
+        torch.testing.assert_close(got, right)

@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from dssl.errors import DsslError
     from dssl.factors import Factors
     from dssl.graph import Graph
-    from dssl.model import DSSL, load_model
+    from dssl.model import DSSL, Embedder, load_model
     from dssl.statistics import homophily, summary
     from dssl.tables import from_tables, read_edges
 
 __all__ = [
     "DSSL",
     "DsslError",
+    "Embedder",
     "Embeddings",
     "Factors",
     "Graph",
@@ -45,6 +46,7 @@ __all__ = [
 _HOME = {
     "DSSL": "model",
     "DsslError": "errors",
+    "Embedder": "model",
     "Embeddings": "embeddings",
     "Factors": "factors",
     "Graph": "graph",

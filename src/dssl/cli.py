@@ -86,7 +86,7 @@ def _options(
 def fit(
     graph: Source = None,
     *,
-    method: Annotated[str | None, typer.Option(help="Method that trains the encoder.")] = None,
+    method: Annotated[str | None, typer.Option(help="Method that trains (see dssl methods).")] = None,
     encoder: Annotated[str | None, typer.Option(help="Kind of encoder.")] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting of the table below; repeatable.")
@@ -273,6 +273,14 @@ def datasets(name: Annotated[str | None, typer.Argument(help="One data set, in f
 
 
 @app.command(rich_help_panel="Look")
+def methods() -> None:
+    """List the methods for `dssl fit --method`: which are inductive, use features, directions, weights, and scale."""
+    from dssl import show
+
+    show.methods()
+
+
+@app.command(rich_help_panel="Look")
 def recipes() -> None:
     """List the published settings for `dssl fit --recipe`, with the data sets that they have numbers for."""
     from dssl import show
@@ -298,13 +306,17 @@ def _print_settings() -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from dssl.config import settings as rows
+    from dssl.config import every_setting
 
     table = Table(title="Settings for --set", title_justify="left", box=None, pad_edge=False)
     table.add_column("setting", no_wrap=True)
     for name in ("value", "default", "meaning"):
         table.add_column(name)
-    for row in rows():
+    method = ""
+    for row in every_setting():
+        if row.method not in (method, "", "dssl"):
+            method = row.method
+            table.add_row(f"[bold]with method={method}[/bold]", "", "", "")
         table.add_row(row.path, escape(row.allowed), escape(row.default), escape(row.help))
     Console().print(table)
 

@@ -8,22 +8,18 @@ from __future__ import annotations
 
 import tomllib
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import annotated_types
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
+from dssl import sections as of
 from dssl.errors import ConfigError, nearest
-
-
-class Section(BaseModel):
-    """A frozen group of settings that refuses unknown names and wrong types."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+from dssl.sections import MethodSection, Section, Traits
 
 
 class GraphSettings(Section):
@@ -72,9 +68,18 @@ class EncoderSettings(Section):
     skip_link_dim: int = Field(default=256, ge=1, description="Components of the links.")
 
 
-class DSSLSettings(Section):
+class DSSLSettings(MethodSection):
     """Decoupled self-supervised learning; the paper's symbols in brackets."""
 
+    traits = Traits(
+        "dssl:DSSLModel",
+        "Xiao et al., NeurIPS 2022",
+        inductive=True,
+        features=True,
+        directed=True,
+        weighted=True,
+        scales="links; mini-batches",
+    )
     name: Literal["dssl"] = Field(default="dssl", description="Method that trains the encoder.")
     num_factors: int = Field(default=8, ge=1, le=1024, description="Number of latent factors behind the links [K].")
     relation: Literal["shift", "map"] = Field(
@@ -116,7 +121,10 @@ class DSSLSettings(Section):
     )
 
 
-MethodSettings = DSSLSettings  # with a second method: Annotated[DSSLSettings | Other, Field(discriminator="name")]
+MethodSettings = Annotated[DSSLSettings | of.DGISettings, Field(discriminator="name")]
+METHODS: dict[str, type[MethodSection]] = {
+    part.model_fields["name"].default: part for part in get_args(get_args(MethodSettings)[0])
+}
 
 
 class TrainSettings(Section):
@@ -175,7 +183,7 @@ class Config(Section):
     recipe: str = Field(default="", description="Published settings to start from: NAME, NAME:DATASET or a TOML file.")
     graph: GraphSettings = GraphSettings()
     encoder: EncoderSettings = EncoderSettings()
-    method: MethodSettings = MethodSettings()
+    method: MethodSettings = DSSLSettings()
     train: TrainSettings = TrainSettings()
     evaluate: EvaluateSettings = EvaluateSettings()
 
@@ -210,6 +218,7 @@ class Setting:
         bounds: such as ``at least 1``, or empty.
         help: one sentence.
         value: the default itself.
+        method: the method that it is a setting of, or empty.
     """
 
     path: str
@@ -218,6 +227,7 @@ class Setting:
     bounds: str
     help: str
     value: Any
+    method: str = ""
 
     @property
     def allowed(self) -> str:
@@ -225,22 +235,29 @@ class Setting:
         return f"{self.kind} {self.bounds}".rstrip()
 
 
-def settings() -> Iterator[Setting]:
-    """Yield every setting, in the order of the sections.
+def settings(method: str = "dssl") -> Iterator[Setting]:
+    """Yield every setting of a configuration with a method, with its defaults, in the order of the sections.
 
     >>> next(row for row in settings() if row.path == "encoder.dim").allowed
     'an integer of at least 1'
+    >>> [row.default for row in settings("dgi") if row.path == "encoder.name"]
+    ['"gcn"']
     """
+    chosen = METHODS.get(method, DSSLSettings)
+    own = chosen.traits.defaults
     for name, field in Config.model_fields.items():
         sections = sections_of(field.annotation)
         if not sections:
             yield _setting(name, field)
-        seen = set()
-        for section in sections:
+        for section in [chosen] if len(sections) > 1 else sections:
             for leaf, inner in section.model_fields.items():
-                if leaf not in seen:
-                    yield _setting(f"{name}.{leaf}", inner)
-                seen.add(leaf)
+                yield _setting(f"{name}.{leaf}", inner, own.get(name, {}), chosen if name == "method" else None)
+
+
+def every_setting() -> Iterator[Setting]:
+    """Yield the settings with the default method, and those that only other methods have."""
+    for method in METHODS:
+        yield from (row for row in settings(method) if method == "dssl" or (row.method and row.path != "method.name"))
 
 
 def from_toml(text: str, origin: str) -> Config:
@@ -268,7 +285,7 @@ def locate(key: str) -> str:
     >>> locate("dim"), locate("train.epochs"), locate("encoder")
     ('encoder.dim', 'train.epochs', 'encoder.name')
     """
-    paths = [row.path for row in settings()]
+    paths = list(dict.fromkeys(row.path for row in every_setting()))
     if key in paths:
         return key
     if f"{key}.name" in paths:
@@ -283,7 +300,7 @@ def locate(key: str) -> str:
 
 def near(key: str) -> str:
     """Return a hint at the nearest setting or section, in the form that the key has, or an empty text."""
-    paths = [row.path for row in settings()]
+    paths = [row.path for row in every_setting()]
     leaves = [*(path.rpartition(".")[2] for path in paths), *Config.model_fields]
     return nearest(key, paths if "." in key else leaves) or nearest(key.rpartition(".")[2], leaves)
 
@@ -301,21 +318,28 @@ def reference() -> str:
         "as `config.toml`, which `--config` takes again.",
     ]
     heading = None
-    for row in settings():
+    for row in every_setting():
         section, _, leaf = row.path.rpartition(".")
-        if section != heading:
-            heading = section
-            lines += ["", f"## `[{section}]`" if section else "## Top level", ""]
+        if (section, row.method) != heading:
+            heading = (section, row.method)
+            title = f"## `[{section}]`" + f' with `name = "{row.method}"`' * bool(row.method)
+            lines += ["", title if section else "## Top level", ""]
             lines += ["| setting | value | default | meaning |", "| --- | --- | --- | --- |"]
         default = row.default if row.default == "not set" else f"`{row.default}`"
         lines.append(f"| `{leaf}` | {row.allowed} | {default} | {row.help} |")
     lines += ["", "## Presets", ""]
-    for name, tables in PRESETS.items():
-        changes = [
-            f"`{section}.{leaf} = {value!r}`" for section, table in tables.items() for leaf, value in table.items()
-        ]
-        lines.append(f"- `{name}`: {', '.join(changes) or 'the defaults above'}.")
+    lines += [f"- `{name}`: {_changes(tables) or 'the defaults above'}." for name, tables in PRESETS.items()]
+    lines += ["", "## Defaults of the methods", ""]
+    lines += [
+        f"- `{name}`: {_changes(part.traits.defaults) or 'the defaults above'}." for name, part in METHODS.items()
+    ]
     return "\n".join(lines) + "\n"
+
+
+def _changes(tables: Mapping[str, Mapping[str, Any]]) -> str:
+    return ", ".join(
+        f"`{section}.{leaf} = {value!r}`" for section, table in tables.items() for leaf, value in table.items()
+    )
 
 
 def differences(old: Config, new: Config) -> dict[str, str]:
@@ -326,10 +350,11 @@ def differences(old: Config, new: Config) -> dict[str, str]:
     """
     before, after = old.model_dump(), new.model_dump()
     found = {}
-    for row in settings():
+    other = old.method.name != new.method.name
+    for row in settings(new.method.name):
         section, _, leaf = row.path.rpartition(".")
         was, now = (table[section].get(leaf) if section else table[leaf] for table in (before, after))
-        if was != now:
+        if was != now and not (other and row.method and leaf != "name"):
             found[row.path] = f"{row.path} was {was!r}, is {now!r}"
     return found
 
@@ -340,12 +365,23 @@ def sections_of(annotation: Any) -> list[type[Section]]:
     return [part for part in parts if isinstance(part, type) and issubclass(part, Section)]
 
 
-def _setting(path: str, field: FieldInfo) -> Setting:
-    default = field.get_default(call_default_factory=True)
+def _setting(
+    path: str, field: FieldInfo, own: Mapping[str, Any] | None = None, section: type[MethodSection] | None = None
+) -> Setting:
+    default = (own or {}).get(path.rpartition(".")[2], field.get_default(call_default_factory=True))
+    method = "" if section is None else section.model_fields["name"].default
+    kind = _kind(field.annotation)
+    if path == "method.name":
+        default, kind = "dssl", _choices(METHODS)
     written = "not set" if default is None else tomli_w.dumps({"v": default}).removeprefix("v = ").strip()
     if isinstance(default, tuple):
         written = str(list(default))
-    return Setting(path, _kind(field.annotation), written, _bounds(field.metadata), str(field.description), default)
+    return Setting(path, kind, written, _bounds(field.metadata), str(field.description), default, method)
+
+
+def _choices(names: Iterable[Any]) -> str:
+    *first, last = (str(name) for name in names)
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def _kind(annotation: Any) -> str:
@@ -353,8 +389,7 @@ def _kind(annotation: Any) -> str:
     if annotation in names:
         return names[annotation]
     if get_origin(annotation) is Literal:
-        choices = [str(choice) for choice in get_args(annotation)]
-        return ", ".join(choices[:-1]) + " or " * (len(choices) > 1) + choices[-1]
+        return _choices(get_args(annotation))
     if get_origin(annotation) is tuple:
         of_texts = get_args(annotation)[0] is str
         return 'a list of texts such as ["age"]' if of_texts else "a list of integers such as [10, 5]"
@@ -391,13 +426,23 @@ def check(tables: Mapping[str, Any], origins: Mapping[str, str], problems: Seque
     """
     problems = list(problems)
     config = None
+    if isinstance(tables.get("method"), Mapping):
+        tables = {**tables, "method": {"name": "dssl", **tables["method"]}}
     try:
         config = Config.model_validate(tables)
     except ValidationError as error:
-        rows = {row.path: row for row in settings()}
-        for path, found in {_path(found["loc"], rows): found for found in error.errors()}.items():
+        method = _named(tables)
+        rows = {row.path: row for row in settings(method)}
+        for path, found in {_path(found["loc"]): found for found in error.errors()}.items():
             origin, value = origins.get(path, origins.get(path.partition(".")[0], "")), found["input"]
-            if found["type"] == "extra_forbidden":
+            if found["type"] == "union_tag_invalid":
+                path, value = "method.name", method
+                origin = origins.get(path, origins.get("method", ""))
+            if found["type"] == "extra_forbidden" and (owners := _owners(path)):
+                problems.append(
+                    where(f"setting {path!r} is one of the method {_choices(owners)}, not of {method}", origin)
+                )
+            elif found["type"] == "extra_forbidden":
                 problems.append(where(f"unknown setting {path!r}{near(path)}", origin))
             elif path in rows:
                 hint = (
@@ -411,8 +456,19 @@ def check(tables: Mapping[str, Any], origins: Mapping[str, str], problems: Seque
     return config
 
 
-def _path(location: tuple[int | str, ...], rows: Mapping[str, Setting]) -> str:
+def _named(tables: Mapping[str, Any]) -> str:
+    """The method that nested tables name."""
+    section = tables.get("method")
+    return str(section.get("name")) if isinstance(section, Mapping) else "dssl"
+
+
+def _owners(path: str) -> list[str]:
+    """The methods that have a setting."""
+    section, _, leaf = path.rpartition(".")
+    return [name for name, part in METHODS.items() if section == "method" and leaf in part.model_fields]
+
+
+def _path(location: tuple[int | str, ...]) -> str:
     """The setting that a pydantic location lies in: without list positions and the tags of unions."""
     parts = [str(part) for part in location if isinstance(part, str)]
-    shortened = f"{parts[0]}.{parts[-1]}" if len(parts) > 2 else ".".join(parts)
-    return shortened if shortened in rows else ".".join(parts)
+    return f"{parts[0]}.{parts[-1]}" if len(parts) > 2 else ".".join(parts)

@@ -1,6 +1,7 @@
-"""The estimator in the manner of scikit-learn: ``DSSL(num_factors=8).fit(graph).transform(graph)``.
+"""The estimators in the manner of scikit-learn: ``DSSL(num_factors=8).fit(graph).transform(graph)``.
 
-The command line uses the same class. Its keywords are the settings of `dssl.config`, by the last part of their path.
+`Embedder` takes any method, `DSSL` is the one of DSSL. The command line uses the same classes. Their keywords are the
+settings of `dssl.config`, by the last part of their path.
 """
 
 from __future__ import annotations
@@ -45,10 +46,10 @@ _Class = TypeVar("_Class", bound=type)
 
 
 @cache
-def _keywords() -> dict[str, configuration.Setting]:
-    """The settings that the estimator takes, by keyword."""
+def _keywords(method: str) -> dict[str, configuration.Setting]:
+    """The settings that the estimator of a method takes, by keyword."""
     found = {}
-    for row in configuration.settings():
+    for row in configuration.settings(method):
         if not any(part in row.path for part in _NOT_KEYWORDS):
             section, _, leaf = row.path.rpartition(".")
             found[section if leaf == "name" else leaf] = row
@@ -57,7 +58,7 @@ def _keywords() -> dict[str, configuration.Setting]:
 
 def _documented(cls: _Class) -> _Class:
     """Give the class the signature and the list of arguments that follow from the configuration."""
-    rows = _keywords()
+    rows = _keywords("dssl")
     lines = [f"        {name}: {row.help} {row.allowed.capitalize()}; {row.default}." for name, row in rows.items()]
     cls.__doc__ = f"{inspect.cleandoc(cls.__doc__ or '')}\n\nArgs:\n" + "\n".join(line[4:] for line in lines) + "\n"
     parameters = [
@@ -67,9 +68,10 @@ def _documented(cls: _Class) -> _Class:
     return cls
 
 
-@_documented
-class DSSL:
-    """Node embeddings by decoupled self-supervised learning.
+class Embedder:
+    """Node embeddings by any method: ``Embedder(method="dgi")``; ``dssl methods`` lists them.
+
+    Keywords are the settings of docs/configuration.md: those of the method, of the encoder, the training and so on.
 
     After `fit`: ``embeddings_`` (an `Embeddings` of the fitted graph), ``metrics_`` (a record per epoch), ``epochs_``
     (how many ran), ``warnings_`` (sentences on a collapse, if there was one) and ``changes_`` (what was done to the
@@ -80,9 +82,8 @@ class DSSL:
 
     >>> from dssl.graph import Graph
     >>> graph = Graph.from_edges([0, 1, 2, 3], [1, 2, 3, 0], x=[[1, 0], [0, 1], [1, 0], [0, 1]])
-    >>> model = DSSL(num_factors=2, dim=4, epochs=2, seed=1).fit(graph)
-    >>> model.transform(graph).shape
-    (4, 16)
+    >>> Embedder(method="dgi", dim=3, epochs=2, seed=1).fit_transform(graph).shape
+    (4, 3)
     """
 
     embeddings_: Embeddings
@@ -93,7 +94,7 @@ class DSSL:
 
     def __init__(self, **settings: Any) -> None:
         self._given = {name: value for name, value in settings.items() if value is not None}
-        unusable = [name for name in self._given if name not in _keywords() and _known(name) not in _paths()]
+        unusable = [name for name in self._given if _known(name) not in _paths()]
         if unusable:
             raise ConfigError(f"setting {unusable[0]!r} is not one of the model: give it to dssl.load or dssl.evaluate")
         plain = {name: _plain(value) for name, value in self._given.items()}
@@ -103,16 +104,17 @@ class DSSL:
             if "dim" not in plain and "encoder.dim" not in plain:
                 plain["dim"] = _width(self._module)
         self.config = resolve(plain)
+        self._check_method()
         _check_encoder(self.config, self._module)
         self._method: nn.Module | None = None
         self._inputs: Inputs | None = None
         self._readout: Readout | None = None
 
-    @classmethod
-    def from_config(cls, config: configuration.Config, *, encoder: nn.Module | None = None) -> DSSL:
+    @staticmethod
+    def from_config(config: configuration.Config, *, encoder: nn.Module | None = None) -> Embedder:
         """Make an unfitted model with a complete configuration, and the module that it calls custom."""
         _check_encoder(config, encoder)
-        model = cls()
+        model = DSSL() if config.method.name == "dssl" else Embedder()
         model._module = encoder
         model._configure(config)
         return model
@@ -120,12 +122,17 @@ class DSSL:
     def _configure(self, config: configuration.Config) -> None:
         self.config = config
         self._given = {
-            name: value for name, row in _keywords().items() if (value := _value(config, row.path)) != row.value
+            name: value
+            for name, row in _keywords(config.method.name).items()
+            if (value := _value(config, row.path)) != row.value
         }
         if self._module is not None:
             self._given["encoder"] = self._module
 
-    def continue_with(self, config: configuration.Config) -> DSSL:
+    def _check_method(self) -> None:
+        """Refuse a method that the class is not for."""
+
+    def continue_with(self, config: configuration.Config) -> Embedder:
         """Change the settings of a fitted model before a warm start; those that its weights depend on are refused."""
         self._fitted()
         if different := _differences(self.config, config):
@@ -143,7 +150,7 @@ class DSSL:
         warm: bool = False,
         on_epoch: EpochCallback | None = None,
         checkpoint: Path | None = None,
-    ) -> DSSL:
+    ) -> Embedder:
         """Train on a graph, from the start, from the fitted weights, or from a checkpoint of the same training.
 
         A warm start goes on from the fitted weights with a new optimiser, on a graph with the same feature columns,
@@ -276,9 +283,9 @@ class DSSL:
             # Copies, since a module of the user's may hold a tensor twice, which the format refuses.
             save_file({name: value.detach().cpu().contiguous().clone() for name, value in self._state().items()}, path)
 
-    @classmethod
-    def load(cls, folder: str | Path, *, encoder: nn.Module | None = None) -> DSSL:
-        """Read a fitted model from a folder that `save` or ``dssl fit`` wrote.
+    @staticmethod
+    def load(folder: str | Path, *, encoder: nn.Module | None = None) -> Embedder:
+        """Read a fitted model, of whatever method it is, from a folder that `save` or ``dssl fit`` wrote.
 
         Args:
             folder: the folder.
@@ -294,9 +301,9 @@ class DSSL:
         if config.encoder.name == CUSTOM and encoder is None:
             raise RunError(
                 f"the model in {folder} has an encoder of its own, whose code is not stored; "
-                "give it again: DSSL.load(folder, encoder=module)"
+                "give it again: dssl.load_model(folder, encoder=module)"
             )
-        model = cls.from_config(config, encoder=_module(encoder))
+        model = Embedder.from_config(config, encoder=_module(encoder))
         try:
             model._inputs = Inputs.from_json(json.loads(_read(folder / FEATURES)))
         except (ValueError, KeyError, TypeError) as error:
@@ -322,10 +329,10 @@ class DSSL:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
         """Return every keyword with its value; ``deep`` is there for scikit-learn."""
-        values = {name: _value(self.config, row.path) for name, row in _keywords().items()}
+        values = {name: _value(self.config, row.path) for name, row in _keywords(self.config.method.name).items()}
         return {**values, **self._given}
 
-    def set_params(self, **settings: Any) -> DSSL:
+    def set_params(self, **settings: Any) -> Embedder:
         """Change settings of the model; unless they are only of training, the model is then unfitted."""
         before, fitted = self.config, (self._method, self._inputs, self._readout)
         type(self).__init__(self, **{**self._given, **settings})
@@ -333,7 +340,7 @@ class DSSL:
             self._method, self._inputs, self._readout = fitted
         return self
 
-    def __sklearn_clone__(self) -> DSSL:
+    def __sklearn_clone__(self) -> Embedder:
         return type(self)(**self._given)
 
     def __repr__(self) -> str:
@@ -341,7 +348,7 @@ class DSSL:
             name: f"{type(value).__name__}(…)" if value is self._module else repr(value)
             for name, value in self._given.items()
         }
-        return f"DSSL({', '.join(f'{name}={value}' for name, value in shown.items())})"
+        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in shown.items())})"
 
     def _start(self, graph: Graph) -> Graph:
         """Make the graph ready and the method anew."""
@@ -364,18 +371,18 @@ class DSSL:
         options = self.config.encoder
         with rng.seeded(self.config.seed, "init"):
             if self._module is not None:
-                own = _wrapped(self._module, in_dim=in_dim, dim=options.dim, hops=options.layers)
-                return methods.build(self.config.method, encoder=own, in_dim=in_dim)
-            encoder = encoders.build(
-                options.name,
-                in_dim=in_dim,
-                dim=options.dim,
-                hidden_dim=options.hidden_dim,
-                layers=options.layers,
-                dropout=options.dropout,
-                batch_norm=options.batch_norm,
-            )
-            return methods.build(self.config.method, encoder=encoder, in_dim=in_dim)
+                encoder = _wrapped(self._module, in_dim=in_dim, dim=options.dim, hops=options.layers)
+            else:
+                encoder = encoders.build(
+                    options.name,
+                    in_dim=in_dim,
+                    dim=options.dim,
+                    hidden_dim=options.hidden_dim,
+                    layers=options.layers,
+                    dropout=options.dropout,
+                    batch_norm=options.batch_norm,
+                )
+            return methods.build(self.config.method, encoder=encoder, in_dim=in_dim, epochs=self.config.train.epochs)
 
     def _build_readout(self) -> Readout | None:
         from dssl.readout import Readout
@@ -398,9 +405,32 @@ class DSSL:
         return self._method, self._inputs
 
 
-def load_model(folder: str | Path, *, encoder: nn.Module | None = None) -> DSSL:
-    """Read a fitted model from a folder that `DSSL.save` or ``dssl fit`` wrote; see `DSSL.load`."""
-    return DSSL.load(folder, encoder=encoder)
+@_documented
+class DSSL(Embedder):
+    """Node embeddings by decoupled self-supervised learning.
+
+    After `fit`: ``embeddings_`` (an `Embeddings` of the fitted graph), ``metrics_`` (a record per epoch), ``epochs_``
+    (how many ran), ``warnings_`` (sentences on a collapse, if there was one) and ``changes_`` (what was done to the
+    graph first).
+
+    ``encoder`` may also be a torch module with ``forward(x, edge_index)``, as PyG's models have; ``dim`` is then the
+    length of its vectors, by default its attribute ``out_channels`` or ``dim``. `fit` trains a copy of it.
+
+    >>> from dssl.graph import Graph
+    >>> graph = Graph.from_edges([0, 1, 2, 3], [1, 2, 3, 0], x=[[1, 0], [0, 1], [1, 0], [0, 1]])
+    >>> model = DSSL(num_factors=2, dim=4, epochs=2, seed=1).fit(graph)
+    >>> model.transform(graph).shape
+    (4, 16)
+    """
+
+    def _check_method(self) -> None:
+        if (name := self.config.method.name) != "dssl":
+            raise ConfigError(f"DSSL is the estimator of the method dssl, not of {name}; use Embedder(method={name!r})")
+
+
+def load_model(folder: str | Path, *, encoder: nn.Module | None = None) -> Embedder:
+    """Read a fitted model from a folder that its `save` or ``dssl fit`` wrote; see `Embedder.load`."""
+    return Embedder.load(folder, encoder=encoder)
 
 
 def _differences(old: configuration.Config, new: configuration.Config) -> list[str]:
@@ -504,7 +534,7 @@ def _read(path: Path) -> str:
 
 
 def _paths() -> set[str]:
-    return {row.path for row in _keywords().values()}
+    return {row.path for method in configuration.METHODS for row in _keywords(method).values()}
 
 
 def _known(name: str) -> str:

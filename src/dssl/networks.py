@@ -1,4 +1,4 @@
-"""The networks around an encoder that a loss on pairs of nodes needs: projector, centring, and the inference head."""
+"""The networks around an encoder that a loss on pairs of nodes needs: projector, centring, inference head, scores."""
 
 from __future__ import annotations
 
@@ -27,6 +27,19 @@ class Branch(nn.Module):
         """Return the embedding and the unit vectors of the loss, each ``(n, dim)``."""
         embedding = self.encoder(batch)
         return embedding, F.normalize(self.center(self.projector(embedding)), dim=1)
+
+
+class Bilinear(nn.Module):
+    """hᵀ W s: how well vectors of nodes go with a summary."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(dim, dim))
+        nn.init.xavier_uniform_(self.weight)
+
+    def forward(self, h: Tensor, s: Tensor) -> Tensor:
+        """Return a score for each row of h, ``(n, dim)``, with s of shape ``(dim,)``; shape ``(n,)``."""
+        return h @ (self.weight @ s)
 
 
 class Center(nn.Module):

@@ -42,6 +42,20 @@ class Operator:
         backward = forward if symmetric else make(sparse.csr_array(matrix.T), device)
         return cls(forward, backward, (int(matrix.shape[0]), int(matrix.shape[1])))
 
+    def scaled(self, *, rows: Tensor | None = None, columns: Tensor | None = None) -> Operator:
+        """Return the operator with its rows or columns multiplied by vectors of shape ``(N,)`` or ``(M,)``."""
+        return Operator(_rescaled(self.matrix, rows, columns), _rescaled(self.transpose, columns, rows), self.shape)
+
+    def take_rows(self, order: Tensor) -> Operator:
+        """Return the rows ``order`` of the operator, shape ``(n, M)``."""
+        if isinstance(self.matrix, Tensor):
+            parts = [part.cpu().numpy() for part in (self.matrix.crow_indices(), self.matrix.col_indices())]
+            values, device = self.matrix.values().cpu().numpy(), self.matrix.device
+        else:
+            (*parts, values), device = self.matrix, torch.device("cpu")
+        whole = sparse.csr_array((values, parts[1], parts[0]), shape=self.shape)
+        return Operator.build(whole[order.cpu().numpy()], symmetric=False, device=device)
+
     def __matmul__(self, dense: Tensor) -> Tensor:
         return cast(Tensor, _Product.apply(dense, self))  # type: ignore[no-untyped-call]
 
@@ -72,6 +86,22 @@ def _arrays(matrix: sparse.csr_array, _: torch.device) -> tuple[NDArray[Any], ND
         matrix.indices.astype(np.int32, copy=False),
         matrix.data.astype(np.float32, copy=False),
     )
+
+
+def _rescaled(matrix: Any, rows: Tensor | None, columns: Tensor | None) -> Any:
+    if isinstance(matrix, Tensor):
+        pointers, places, values = matrix.crow_indices(), matrix.col_indices(), matrix.values()
+        if rows is not None:
+            values = values * rows.repeat_interleave(pointers.diff())
+        if columns is not None:
+            values = values * columns[places]
+        return torch.sparse_csr_tensor(pointers, places, values, size=matrix.shape)
+    indptr, indices, data = matrix
+    if rows is not None:
+        data = data * np.repeat(rows.numpy(), np.diff(indptr))
+    if columns is not None:
+        data = data * columns.numpy()[indices]
+    return indptr, indices, data
 
 
 def _tensor(matrix: sparse.csr_array, device: torch.device) -> Tensor:

@@ -1,8 +1,9 @@
 """How a configuration is put together from layers, later ones winning.
 
-Defaults, preset, recipe, configuration file, flags (or keywords in Python), ``--set``. A recipe is a packaged TOML file
-with published settings and numbers: a ``[recipe]`` table, the sections of a configuration, and ``[datasets.NAME.…]``
-tables with what differs for a graph. These are chosen by the name of the graph, or by ``--recipe RECIPE:NAME`` for any.
+Defaults (those of the method), preset, recipe, configuration file, flags (or keywords in Python), ``--set``. A recipe
+is a packaged TOML file with published settings and numbers: a ``[recipe]`` table, the sections of a configuration, and
+``[datasets.NAME.…]`` tables with what differs for a graph. These are chosen by the name of the graph, or by
+``--recipe RECIPE:NAME`` for any.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from dssl.config import PRESETS, Config, Section, check, locate, parse_toml, sections_of, where
-from dssl.config import settings as all_settings
+from dssl.config import METHODS, PRESETS, Config, check, every_setting, locate, parse_toml, sections_of, where
 from dssl.errors import ConfigError, nearest
+from dssl.sections import Section
 
 
 class RecipeHeader(Section):
@@ -79,6 +80,8 @@ def resolve(
     flat = _flatten(flags or {}, settings, problems)
     layers = [("", base)] if base is not None else _layers(flat, file, problems)
     layers += [(origin, _nested(path, value)) for path, (value, origin) in flat.items()]
+    if base is None:
+        layers.insert(0, ("", _method_defaults(layers)))
     merged: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for origin, layer in layers:
@@ -188,7 +191,7 @@ def _flatten(flags: Mapping[str, Any], settings: Sequence[str], problems: list[s
             given.append((key.strip(), value.strip(), "--set"))
         else:
             problems.append(f"--set: {text!r} is not of the form key=value")
-    kinds = {row.path: row.kind for row in all_settings()}
+    kinds = {row.path: row.kind for row in every_setting()}
     for key, value, origin in given:
         try:
             path = locate(key)
@@ -205,6 +208,14 @@ def _chosen(name: str, flat: Mapping[str, tuple[Any, str]], layers: Sequence[tup
         return flat[name][0]
     named = [layer[name] for _, layer in layers if name in layer]
     return named[-1] if named else Config.model_fields[name].default
+
+
+def _method_defaults(layers: Sequence[tuple[str, Mapping[str, Any]]]) -> Mapping[str, Any]:
+    """What the method that the layers end up with has of its own in place of the general defaults."""
+    sections = [layer["method"] for _, layer in layers if isinstance(layer.get("method"), Mapping)]
+    names = [section["name"] for section in sections if "name" in section]
+    known = METHODS.get(str(names[-1])) if names else None
+    return {} if known is None else known.traits.defaults
 
 
 def _literal(value: str, *, text: bool) -> Any:

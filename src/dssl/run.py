@@ -21,7 +21,7 @@ from dssl import environment, files
 from dssl.config import Config, GraphSettings
 from dssl.errors import ConfigError, DsslError, RunError
 from dssl.inputs import Inputs
-from dssl.model import CONFIG, DSSL, FEATURES, WEIGHTS
+from dssl.model import CONFIG, FEATURES, WEIGHTS, Embedder
 from dssl.resolve import resolve
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def fit(
         if start == folder.resolve():
             raise RunError(f"{folder} is the run to start from; choose another folder with --out")
     _claim(folder, config, overwrite=overwrite)
-    model = DSSL.from_config(config) if start is None else DSSL.load(start).continue_with(config)
+    model = Embedder.from_config(config) if start is None else Embedder.load(start).continue_with(config)
     graph = load_graph(config.graph, encoding=None if start is None else model.inputs.encoding)
     described: dict[str, Any] = {"fingerprint": graph.fingerprint(), "summary": summary(graph)}
     if start is not None:
@@ -249,7 +249,7 @@ def evaluate(folder: Path, *, on_stage: Callable[[str], None] = lambda _: None) 
         splits=options.splits,
         shares=(options.train_share, options.validation_share, 1 - options.train_share - options.validation_share),
         seed=options.split_seed,
-        random_encoder=_untrained(config, graph) if graph.y is not None else None,
+        random_encoder=_untrained(config, graph) if graph.y is not None and config.method.traits.encoder else None,
         on_stage=on_stage,
     )
     files.write_json(folder / EVALUATION, result)
@@ -281,9 +281,9 @@ def _untrained(config: Config, graph: Graph) -> NDArray[np.float32]:
     """The vectors that the encoder alone gives before it is trained: what the training has to beat."""
     train = config.train.model_copy(update={"epochs": 0})
     encoder = config.encoder.model_copy(update={"skip": False})
-    method = config.method.model_copy(update={"reconstruction_weight": 0.0})  # needs no targets: nothing is trained
+    method = configuration.DSSLSettings(reconstruction_weight=0.0)  # any will do, as nothing is trained
     changes = {"train": train, "encoder": encoder, "method": method}
-    return DSSL.from_config(config.model_copy(update=changes)).fit_transform(graph)
+    return Embedder.from_config(config.model_copy(update=changes)).fit_transform(graph)
 
 
 def embed(folder: Path, options: GraphSettings | None = None) -> Embeddings:
@@ -291,18 +291,18 @@ def embed(folder: Path, options: GraphSettings | None = None) -> Embeddings:
     if options is None:
         return read_embeddings(folder)
     read_config(folder)
-    model = DSSL.load(folder)
+    model = Embedder.load(folder)
     return model.embed(_load_alike(model, options))
 
 
 def factors(folder: Path, options: GraphSettings | None = None) -> Factors:
     """Return the factors that the model of a run finds in the fitted graph, or in another."""
     config = read_config(folder)
-    model = DSSL.load(folder)
+    model = Embedder.load(folder)
     return model.factors(_fitted_graph(folder, config) if options is None else _load_alike(model, options))
 
 
-def _load_alike(model: DSSL, options: GraphSettings) -> Graph:
+def _load_alike(model: Embedder, options: GraphSettings) -> Graph:
     """Read another graph for a fitted model, prepared as the fitted one was."""
     fitted = model.config.graph
     kept = options.model_copy(update={"directed": fitted.directed, "self_loops": fitted.self_loops})

@@ -220,6 +220,19 @@ def datasets(name: str | None) -> None:
             console.print(escape(text), highlight=False, soft_wrap=True)
 
 
+def methods() -> None:
+    """Print the methods and what each of them can do."""
+    from dssl.config import METHODS
+
+    traits = ("inductive", "features", "directed", "weighted")
+    table = Table("name", *traits, "a step costs", "published", box=None, pad_edge=False)
+    for name, section in METHODS.items():
+        known = section.traits
+        marks = ["yes" if getattr(known, trait) else "no" for trait in traits]
+        table.add_row(name, *marks, known.scales, known.citation)
+    _out().print(table, highlight=False)
+
+
 def recipes() -> None:
     """Print the packaged recipes: name, title, and the data sets with the published accuracy."""
     from dssl import resolve
@@ -276,7 +289,7 @@ def _changes(config: Any) -> list[str]:
 
     values = config.model_dump()
     found = []
-    for row in rows():
+    for row in rows(config.method.name):
         section, _, leaf = row.path.rpartition(".")
         value = values[section].get(leaf) if section else values[leaf]
         if value != row.value:

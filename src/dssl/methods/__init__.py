@@ -1,9 +1,14 @@
-"""One file per paper. A method is handed its encoder, owns its loss, and knows no optimiser, data set or file."""
+"""One file per paper. A method is handed its encoder, owns its loss, and knows no optimiser, data set or file.
+
+The registry is `dssl.config.METHODS`: a section of settings for each method, which says where its class is.
+"""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from importlib import import_module
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
@@ -42,8 +47,18 @@ class Method(Protocol):
         """Say in plain sentences what went wrong in training and what to change."""
 
 
-def build(settings: MethodSettings, *, encoder: Encoder, in_dim: int) -> nn.Module:
-    """Make a method from its section of the configuration, around an encoder of ``in_dim`` features."""
-    from dssl.methods.dssl import DSSLModel
+def build(settings: MethodSettings, *, encoder: Encoder, in_dim: int, epochs: int) -> nn.Module:
+    """Make a method from its section of the configuration.
 
-    return DSSLModel(encoder, in_dim=in_dim, **settings.model_dump(exclude={"name"}))
+    Args:
+        settings: the section.
+        encoder: the encoder; a method without one takes only the length of its vectors.
+        in_dim: number of features.
+        epochs: how long it will be trained, for those whose steps change along the way.
+    """
+    module, _, name = settings.traits.home.partition(":")
+    made = getattr(import_module(f"dssl.methods.{module}"), name)
+    values: dict[str, Any] = settings.model_dump(exclude={"name"})
+    known = inspect.signature(made).parameters
+    values |= {name: value for name, value in {"in_dim": in_dim, "epochs": epochs}.items() if name in known}
+    return cast(nn.Module, made(encoder if settings.traits.encoder else encoder.dim, **values))
