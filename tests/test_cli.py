@@ -90,6 +90,17 @@ def test_evaluate_and_info(folder: Path) -> None:
     assert "(unfinished)" not in done.stdout
 
 
+def test_evaluating_several_runs_tells_seeds_from_splits(folder: Path) -> None:
+    for seed in ("7", "8"):
+        given = ["fit", "edges.csv", "--nodes", "nodes.csv", "--seed", seed, "--out", f"runs/s{seed}", "-q", *SMALL]
+        assert call(*given, cwd=folder).returncode == 0
+    done = call("evaluate", "runs/s7", "runs/s8", "--set", "splits=3", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    for part in ("runs/s7", "± over seeds", "± over splits", "seeds 7, 8; 3 random splits, 60/20/20, seed 0"):
+        assert part in done.stdout
+    assert "runs/s8: linear probe" in done.stderr
+
+
 def test_info_shows_what_is_left_of_a_damaged_run(folder: Path) -> None:
     shutil.copytree(folder / "runs" / "mine", folder / "runs" / "broken")
     (folder / "runs" / "broken" / "graph.json").write_text("{")
@@ -233,6 +244,9 @@ BAD = {
     "unknown command": (["fti"], "No such command 'fti'"),
     "unknown option": (["fit", "edges.csv", "--epochs", "3"], "No such option"),
     "missing run to evaluate": (["evaluate", "runs/none"], "runs/none is not a run folder"),
+    "unknown protocol": (["evaluate", "runs/mine", "--protocol", "geomgcn"], "did you mean 'geom-gcn'?"),
+    "protocol of another graph": (["evaluate", "runs/mine", "--protocol", "public"], "use the protocol random"),
+    "evaluating with other training": (["evaluate", "runs/mine", "--set", "epochs=9"], "train.epochs was 3, is 9, but"),
     "missing run to embed": (["embed", "runs/none", "-o", "v.csv"], "runs/none is not a run folder"),
     "missing run to look at": (["info", "runs/none"], "runs/none is not a run folder"),
     "missing output": (["embed", "runs/mine"], "--out"),
@@ -285,6 +299,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], list[str], str]] = {
     "features no JSON": (spoil("features.json", "{"), ["embed", "RUN", "edges.csv", "-o", "v.csv"], "features.json"),
     "embeddings no Parquet": (spoil("embeddings.parquet", "x"), ["evaluate", "RUN"], "embeddings.parquet"),
     "no embeddings": (lambda run: (run / "embeddings.parquet").unlink(), ["embed", "RUN", "-o", "v.csv"], "embeddings"),
+    "splits no NumPy": (spoil("splits.npz", "x"), ["evaluate", "RUN"], "splits.npz is damaged"),
     "unfinished": (lambda run: (run / "environment.json").unlink(), ["evaluate", "RUN"], "is an unfinished run"),
     "metrics no JSON": (spoil("metrics.jsonl", "x\n"), ["info", "RUN"], "metrics.jsonl is damaged"),
 }

@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from dssl import evaluate as evaluation
 from dssl import sanity, svd
 from dssl.errors import DsslError
 from dssl.evaluate import (
     HeldOutLinks,
+    across_seeds,
+    clusters,
     evaluate,
     kmeans,
     label_free,
@@ -92,7 +95,51 @@ def test_label_free_measures_against_literal_loops_and_a_collapsed_embedding():
     assert found["alignment"] == pytest.approx(np.mean(linked), rel=1e-4)
     assert found["uniformity"] == pytest.approx(np.log(np.mean(apart)), abs=0.02)  # there over a sample of pairs
     collapsed = label_free(graph, np.ones((30, 4), np.float32))
-    assert collapsed == pytest.approx({"effective_rank": 1, "alignment": 0, "uniformity": 0, "mean_direction": 1})
+    expected = {"effective_rank": 1, "alignment": 0, "uniformity": 0, "mean_direction": 1}
+    assert {name: collapsed[name] for name in expected} == pytest.approx(expected)
+    assert collapsed["calinski_harabasz"] is None  # all rows are one cluster
+
+
+def literal_index(values: np.ndarray, groups: np.ndarray) -> float:
+    """Between-group variance over within-group variance, each over its degrees of freedom."""
+    mean, names = values.mean(axis=0), np.unique(groups)
+    between = within = 0.0
+    for name in names:
+        rows = values[groups == name]
+        between += len(rows) * np.sum((rows.mean(axis=0) - mean) ** 2)
+        within += sum(np.sum((row - rows.mean(axis=0)) ** 2) for row in rows)
+    return float((between / (len(names) - 1)) / (within / (len(values) - len(names))))
+
+
+def test_groups_that_are_told_apart_have_a_high_index():
+    graph = two_blocks(40)
+    rng = np.random.default_rng(0)
+    q = np.eye(2, dtype=np.float32)[graph.y] * 0.8 + 0.1
+    q[7] = 0  # a node without links has no factor
+    noise = rng.normal(size=(40, 3)).astype(np.float32)
+    apart = noise + 5 * graph.y[:, None].astype(np.float32)
+    for values in (noise, apart):
+        found = label_free(graph, values, factors=q)["calinski_harabasz_factors"]
+        known = np.arange(40) != 7
+        assert found == pytest.approx(literal_index(values[known], graph.y[known]), rel=1e-4)
+    far, near = label_free(graph, apart, factors=q), label_free(graph, noise, factors=q)
+    for name in ("calinski_harabasz", "calinski_harabasz_features", "calinski_harabasz_factors"):
+        assert far[name] > near[name], name
+    groups = clusters(apart, 2)
+    assert set(zip(groups, graph.y, strict=True)) in ({(0, 0), (1, 1)}, {(0, 1), (1, 0)})
+    assert far["calinski_harabasz"] == pytest.approx(literal_index(apart, clusters(apart, 8)), rel=1e-4)
+    one = np.repeat(np.array([[1, 0]], np.float32), 40, axis=0)
+    assert label_free(graph, apart, factors=one)["calinski_harabasz_factors"] is None
+    assert "calinski_harabasz_features" not in label_free(two_blocks(40, features=False), apart)
+
+
+def test_large_graphs_are_clustered_by_a_sample(monkeypatch):
+    graph, values = two_blocks(60), np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
+    whole = label_free(graph, values)["calinski_harabasz"]
+    monkeypatch.setattr(evaluation, "CLUSTERED_NODES", 30)
+    sample = label_free(graph, values, factors=np.full((60, 2), 0.5, np.float32))
+    assert sample["calinski_harabasz"] != whole
+    assert sample == label_free(graph, values, factors=np.full((60, 2), 0.5, np.float32))
 
 
 def test_matched_accuracy_against_all_permutations():
@@ -136,6 +183,27 @@ def test_verdict_in_words():
     )
     assert "beats the best sanity baseline" in verdict(high, {"raw": low})
     assert "within the noise" in verdict(Score((0.5, 0.9)), {"raw": Score((0.6, 0.7))})
+
+
+def test_spread_over_seeds_and_over_splits_are_kept_apart():
+    table = np.array([[0.5, 0.7, 0.9], [0.6, 0.8, 1.0]])  # two seeds, three splits
+
+    def result(row: np.ndarray, origin: str = "here") -> dict:
+        values = {"accuracy": {"splits": list(row)}, "roc_auc": {"splits": [None, *row[1:]]}}
+        return {"splits": {"origin": origin}, "probe": values}
+
+    found = across_seeds([result(row) for row in table])
+    accuracy = found["accuracy"]
+    assert accuracy["mean"] == pytest.approx(table.mean())
+    assert accuracy["seeds"]["splits"] == pytest.approx([0.7, 0.8])
+    assert accuracy["seeds"]["std"] == pytest.approx(np.std([0.7, 0.8], ddof=1))
+    assert accuracy["splits"]["splits"] == pytest.approx([0.55, 0.75, 0.95])
+    assert accuracy["splits"]["std"] == pytest.approx(np.std([0.55, 0.75, 0.95], ddof=1))
+    assert accuracy["seeds"]["interval"][0] < 0.75 < accuracy["seeds"]["interval"][1]
+    assert found["roc_auc"]["splits"]["splits"] == pytest.approx([0.75, 0.95])
+    assert "macro_f1" not in found
+    with pytest.raises(DsslError, match="different splits"):
+        across_seeds([result(table[0]), result(table[1], "there")])
 
 
 def test_whole_evaluation_is_plain_json_and_deterministic():

@@ -11,7 +11,17 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, roc_auc_score
 
 from dssl import logistic
-from dssl.probe import ProbeError, Score, Split, linear_probe, macro_f1, random_splits, roc_auc, scaled
+from dssl.probe import (
+    ProbeError,
+    Score,
+    Split,
+    linear_probe,
+    macro_f1,
+    random_splits,
+    roc_auc,
+    scaled,
+    validation_accuracy,
+)
 
 
 def blobs(n: int = 150, d: int = 6, classes: int = 3, spread: float = 1.0, seed: int = 0):
@@ -107,6 +117,20 @@ def test_test_labels_do_not_reach_fit_or_selection():
         assert after.accuracy.splits[0] != before.accuracy.splits[at]
 
 
+def test_validation_accuracy_is_the_probe_s_without_any_test_label():
+    x, y = blobs(spread=0.3)
+    splits = random_splits(y, count=3)
+    for split in splits:
+        blind = y.copy()
+        blind[split.test] = -1
+        found = validation_accuracy(x, blind, [split])
+        assert found.splits == linear_probe(x, y, [split]).val_accuracy.splits
+    with pytest.raises(ProbeError, match="without a label"):
+        validation_accuracy(x, blind, splits)  # what tests in the last split trains in another
+    with pytest.raises(ProbeError, match="an empty part"):
+        validation_accuracy(x, y, [Split(np.arange(5), np.zeros(0, np.int64), np.arange(9, 12))])
+
+
 def test_order_of_the_nodes_does_not_matter_and_the_input_stays():
     x, y = blobs(n=300, spread=1.5)
     splits = random_splits(y, count=2)
@@ -149,7 +173,7 @@ def test_edge_cases():
     constant = linear_probe(np.ones((60, 4)), y, random_splits(y))
     for value, split in zip(constant.accuracy.splits, random_splits(y), strict=True):
         assert value == pytest.approx((y[split.test] == np.bincount(y[split.train]).argmax()).mean())
-    one_class = Split(np.flatnonzero(y == 1)[:5], np.arange(3), np.arange(3, 9))
+    one_class = Split(np.flatnonzero(y == 1)[-5:], np.arange(3), np.arange(3, 9))
     assert linear_probe(x, y, [one_class]).accuracy.mean == pytest.approx((y[3:9] == 1).mean())
     wide = np.random.default_rng(0).normal(size=(60, 200))
     assert linear_probe(wide, y, random_splits(y, count=2)).accuracy.std >= 0

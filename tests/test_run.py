@@ -41,7 +41,7 @@ def test_a_run_folder_holds_everything(edges: Path, tmp_path: Path) -> None:
     seen = []
     outcome = run.fit(config_for(edges), tmp_path / "r", command="dssl fit x", on_epoch=seen.append)
     names = {path.name for path in (tmp_path / "r").iterdir()}
-    assert names == set(run.FILES) - {run.CHECKPOINT, run.EVALUATION, run.PICTURE}
+    assert names == set(run.FILES) - {run.CHECKPOINT, run.EVALUATION, run.SPLITS, run.PICTURE}
     config = from_toml((tmp_path / "r" / "config.toml").read_text(), "x")
     assert config.encoder.dim == 4
     assert config.graph.source == str(edges.resolve())
@@ -222,6 +222,44 @@ def test_evaluate_writes_its_files(edges: Path, tmp_path: Path) -> None:
     assert 0 <= result["probe"]["accuracy"]["mean"] <= 1
     assert {"majority", "raw", "smoothed", "hops", "adjacency", "random-encoder"} <= set(result["sanity"])
     assert (tmp_path / "r" / "embedding.png").read_bytes()[:4] == b"\x89PNG"
+    assert result["splits"] == {
+        "protocol": "random",
+        "origin": "2 random splits, 60/20/20, seed 0",
+        "count": 2,
+        "labelled": 30,
+        "sizes": [[18, 6, 6]] * 2,
+        "left_out": [0, 0],
+    }
+    with np.load(tmp_path / "r" / "splits.npz", allow_pickle=False) as content:
+        assert np.bincount(content["parts"][0]).tolist() == [18, 6, 6]
+    assert set(result["label_free"]) >= {"calinski_harabasz", "calinski_harabasz_features", "calinski_harabasz_factors"}
+    assert run.evaluate(tmp_path / "r") == result
+
+
+def test_an_evaluation_takes_settings_of_its_own_and_no_others(edges: Path, tmp_path: Path) -> None:
+    run.fit(config_for(edges), tmp_path / "r")
+    before = (tmp_path / "r" / "config.toml").read_bytes()
+    shares = ["train_share=0.25", "validation_share=0.25", "splits=3", "scaling=plain"]
+    result = run.evaluate(tmp_path / "r", settings=shares)
+    assert result["splits"]["sizes"] == [[8, 8, 14]] * 3
+    assert {choice["scaling"] for choice in result["probe"]["chosen"]} == {"plain"}
+    assert (tmp_path / "r" / "config.toml").read_bytes() == before
+    with pytest.raises(DsslError, match=r"encoder.dim was 4, is 5, but an evaluation can only change settings"):
+        run.evaluate(tmp_path / "r", settings=["dim=5"])
+    with pytest.raises(DsslError, match="is no published data set, so it has no geom-gcn splits"):
+        run.evaluate(tmp_path / "r", flags={"evaluate.protocol": "geom-gcn"})
+
+
+def test_labels_too_few_to_split_leave_the_rest_of_an_evaluation(edges: Path, tmp_path: Path) -> None:
+    nodes = edges.with_name("nodes.csv")
+    header, *rows = nodes.read_text().splitlines()
+    few = [row if at < 2 else ",".join([row.split(",")[0], "", *row.split(",")[2:]]) for at, row in enumerate(rows)]
+    nodes.write_text("\n".join([header, *few]) + "\n")
+    run.fit(config_for(edges), tmp_path / "r")
+    result = run.evaluate(tmp_path / "r")
+    assert "2 labelled nodes are too few" in result["skipped"]["probe"]
+    assert set(result) == {"skipped", "label_free"}
+    assert not (tmp_path / "r" / "splits.npz").exists()
 
 
 def test_evaluate_refuses_a_changed_graph(edges: Path, tmp_path: Path) -> None:

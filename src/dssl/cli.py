@@ -156,14 +156,36 @@ def fit(
 
 
 @app.command(rich_help_panel="Train and use")
-def evaluate(folder: Run, *, quiet: Quiet = False) -> None:
-    """Judge the vectors of a run beside simple baselines; writes evaluation.json and embedding.png."""
+def evaluate(
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders, as `dssl fit` writes them.")],
+    *,
+    protocol: Annotated[
+        str | None, typer.Option(help="Splits: random, geom-gcn, linkx, heterophilous or public.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Any setting of the evaluation, such as splits=5; repeatable."),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Judge the vectors of a run beside simple baselines; writes evaluation.json, splits.npz and embedding.png.
+
+    With several runs, those that differ in the seed alone are put together, and the spread over seeds is told apart
+    from the spread over splits.
+    """
     from dssl import run, show
 
-    with show.Stages(quiet=quiet) as stages:
-        result = run.evaluate(folder, on_stage=stages.show)
-    if not quiet:
-        show.evaluation(folder, result)
+    results = {}
+    for folder in folders:
+        with show.Stages(quiet=quiet, name=str(folder) if len(folders) > 1 else "") as stages:
+            flags = {"evaluate.protocol": protocol}
+            results[folder] = run.evaluate(folder, flags=flags, settings=settings or [], on_stage=stages.show)
+    if quiet:
+        return
+    if len(folders) == 1:
+        show.evaluation(folders[0], results[folders[0]])
+    else:
+        show.evaluations(results)
 
 
 @app.command(rich_help_panel="Train and use")

@@ -153,7 +153,10 @@ class TrainSettings(Section):
 class EvaluateSettings(Section):
     """How embeddings are judged."""
 
-    splits: int = Field(default=10, ge=1, le=1000, description="Number of random splits of the labelled nodes.")
+    protocol: Literal["random", "geom-gcn", "linkx", "heterophilous", "public"] = Field(
+        default="random", description="Splits of the labelled nodes: random, or those published with a data set."
+    )
+    splits: int = Field(default=10, ge=1, le=1000, description="Number of random splits; published ones are all taken.")
     split_seed: int = Field(
         default=0, ge=0, lt=2**32, description="Seed of the splits: runs of other seeds are judged on the same ones."
     )
@@ -163,6 +166,15 @@ class EvaluateSettings(Section):
     validation_share: float = Field(
         default=0.2, gt=0, lt=1, description="Share of labelled nodes that choose its settings."
     )
+    scaling: Literal["chosen", "global", "columns", "plain"] = Field(
+        default="chosen",
+        description="Scaling of the columns for the probe: global or by columns as validation has it, or one of three.",
+    )
+
+    @property
+    def shares(self) -> tuple[float, float, float]:
+        """Shares of train, validation and test in random splits."""
+        return (self.train_share, self.validation_share, 1 - self.train_share - self.validation_share)
 
     @model_validator(mode="after")
     def _leave_a_test_part(self) -> EvaluateSettings:

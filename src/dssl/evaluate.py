@@ -6,7 +6,7 @@ do not allow a probe (one class, too few nodes) are named under ``skipped``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,15 +14,17 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from dssl import svd
 from dssl.collapse import effective_rank
 from dssl.errors import DsslError
 from dssl.graph import Graph
 from dssl.logistic import one_thread
-from dssl.probe import SHARES, ProbeError, Scaling, Score, Split, linear_probe, random_splits, roc_auc
+from dssl.probe import SCALINGS, SHARES, ProbeError, Scaling, Score, Split, linear_probe, random_splits, roc_auc
 from dssl.rng import integer, stream
 from dssl.sanity import baseline_features
 
 UNIFORMITY_PAIRS = 100_000
+CLUSTERS, CLUSTERED_NODES, CLUSTERED_COLUMNS = 8, 4096, 64  # of the clusters that stand in for unknown classes
 TINY = np.finfo(np.float32).tiny  # leaves rows of zeros at zero
 
 NAMES = {
@@ -50,9 +52,10 @@ def evaluate(
     seed: int = 0,
     splits: int | Sequence[Split] = 10,
     shares: tuple[float, float, float] = SHARES,
-    scalings: Sequence[Scaling] = ("global", "columns"),
+    scalings: Sequence[Scaling] = SCALINGS,
     sanity: bool = True,
     random_encoder: NDArray[np.float32] | None = None,
+    factors: NDArray[np.float32] | None = None,
     links: HeldOutLinks | None = None,
     on_stage: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
@@ -67,6 +70,7 @@ def evaluate(
         scalings: scalings that the probe chooses from on validation.
         sanity: whether to probe the training-free baselines, on the same splits.
         random_encoder: embedding by the encoder before training, shape ``(N, d)``, a further baseline.
+        factors: how probable each factor is at each node, shape ``(N, K)``, for a label-free measure.
         links: held-out links to rank.
         on_stage: called with the name of each part before it starts.
 
@@ -78,7 +82,7 @@ def evaluate(
     result: dict[str, Any] = {}
     with one_thread():
         on_stage("label-free measures")
-        result["label_free"] = label_free(graph, values, seed=seed)
+        result["label_free"] = label_free(graph, values, seed=seed, factors=factors)
         if links is not None:
             on_stage("links")
             result["links"] = link_prediction(values, links)
@@ -103,13 +107,18 @@ def evaluate(
     return result
 
 
-def label_free(graph: Graph, values: NDArray[np.float32], *, seed: int = 0) -> dict[str, float | None]:
+def label_free(
+    graph: Graph, values: NDArray[np.float32], *, seed: int = 0, factors: NDArray[np.float32] | None = None
+) -> dict[str, float | None]:
     """Measures that need no labels.
 
     ``effective_rank`` (RankMe): exp of the entropy of the singular values, 1 … d. ``alignment``: mean squared distance
     of linked unit rows, small if neighbours are alike. ``uniformity``: log of the mean of exp(−2 squared distance)
     over random pairs of unit rows, 0 if all rows point the same way and about −4 if they spread over the sphere.
-    ``mean_direction``: squared norm of the mean unit row, 1 for a collapsed embedding.
+    ``mean_direction``: squared norm of the mean unit row, 1 for a collapsed embedding. The rest is
+    `calinski_harabasz` of three groupings of the nodes: ``calinski_harabasz``, eight clusters of the embedding;
+    ``calinski_harabasz_features``, eight clusters of the features; ``calinski_harabasz_factors``, the most probable
+    factor of each node, if ``factors`` of shape ``(N, K)`` are given.
     """
     norms = np.linalg.norm(values, axis=1, keepdims=True)
     unit: NDArray[np.float32] = values / np.maximum(norms, TINY)
@@ -126,19 +135,57 @@ def label_free(graph: Graph, values: NDArray[np.float32], *, seed: int = 0) -> d
         "alignment": float(linked.mean()) if linked.size else None,
         "uniformity": float(np.log(np.exp(-2 * apart).mean())) if apart.size else None,
         "mean_direction": float(np.square(unit.mean(axis=0, dtype=np.float64)).sum()),
+        **_separation(graph, values, factors, seed=seed),
     }
+
+
+def _separation(
+    graph: Graph, values: NDArray[np.float32], factors: NDArray[np.float32] | None, *, seed: int
+) -> dict[str, float | None]:
+    """The Calinski–Harabasz index of groups that stand in for unknown classes, over a sample of the nodes."""
+    nodes = np.arange(graph.num_nodes)
+    if nodes.size > CLUSTERED_NODES:
+        nodes = np.sort(stream(seed, "clustered nodes").permutation(nodes)[:CLUSTERED_NODES])
+    rows = values[nodes]
+    found = {"calinski_harabasz": calinski_harabasz(rows, clusters(rows, CLUSTERS, seed=seed))}
+    if graph.x is not None:
+        x = svd.truncated_svd(graph.x[nodes], min(CLUSTERED_COLUMNS, graph.x.shape[1]))
+        found["calinski_harabasz_features"] = calinski_harabasz(rows, clusters(x, CLUSTERS, seed=seed))
+    if factors is not None:
+        known = factors[nodes].any(axis=1)  # a node without links has no factor
+        found["calinski_harabasz_factors"] = calinski_harabasz(rows[known], factors[nodes][known].argmax(axis=1))
+    return found
+
+
+def calinski_harabasz(values: NDArray[np.float32], groups: NDArray[np.integer[Any]]) -> float | None:
+    """Variance between the groups over variance within: how well they are told apart, above 0; none for one group.
+
+    It grows with the number of rows and depends on the number of groups: compare it on one graph, with one number.
+    """
+    from sklearn.metrics import calinski_harabasz_score
+
+    if not 1 < np.unique(groups).size < len(groups):
+        return None
+    return float(calinski_harabasz_score(values, groups))
+
+
+def clusters(values: NDArray[np.float32], count: int, *, seed: int = 0, starts: int = 3) -> NDArray[np.int32]:
+    """Clusters of the rows by k-means, the best of several starts, shape ``(N,)``."""
+    from sklearn.cluster import KMeans
+
+    count = min(count, np.unique(values, axis=0).shape[0])
+    model = KMeans(n_clusters=count, n_init=starts, random_state=integer(seed, "kmeans") % 2**32)
+    found: NDArray[np.int32] = model.fit_predict(values)
+    return found
 
 
 def kmeans(values: NDArray[np.float32], y: ArrayLike, *, seed: int = 0) -> dict[str, float]:
     """Cluster all nodes into as many clusters as classes occur, and compare with the labels where there are some."""
-    from sklearn.cluster import KMeans
     from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
     labels = np.asarray(y)
     known = labels >= 0
-    count = min(np.unique(labels[known]).size, np.unique(values, axis=0).shape[0])
-    model = KMeans(n_clusters=count, n_init=10, random_state=integer(seed, "kmeans") % 2**32)
-    found = model.fit_predict(values)[known]
+    found = clusters(values, np.unique(labels[known]).size, seed=seed, starts=10)[known]
     truth = labels[known]
     return {
         "nmi": float(normalized_mutual_info_score(truth, found)),
@@ -194,6 +241,29 @@ def verdict(accuracy: Score, baselines: dict[str, Score]) -> str:
     if interval is None or interval[0] <= 0:
         return f"The embedding ({here}) is above the best sanity baseline, {there}, but within the noise of the splits."
     return f"The embedding ({here}) beats the best sanity baseline, {there}."
+
+
+def across_seeds(results: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The probe over several trainings of one configuration, the spread over seeds apart from that over splits.
+
+    Args:
+        results: content of ``evaluation.json``, one for each seed, on the same splits.
+
+    Returns:
+        For each measure its ``mean``; ``seeds``, the means over splits of each seed as one score; ``splits``, the means
+        over seeds of each split as another. The first tells what another training would change, the second what other
+        test nodes would.
+    """
+    if len({result["splits"]["origin"] for result in results}) != 1:
+        raise DsslError("the runs were judged on different splits; evaluate them together")
+    found = {}
+    for name in ("accuracy", "macro_f1", "roc_auc"):
+        if all(name in result["probe"] for result in results):
+            values = np.array([result["probe"][name]["splits"] for result in results], dtype=np.float64)
+            values = values[:, ~np.isnan(values).any(axis=0)]  # a split without both classes in its test part
+            by_seed, by_split = Score(tuple(values.mean(axis=1))), Score(tuple(values.mean(axis=0)))
+            found[name] = {"mean": by_seed.mean, "seeds": by_seed.to_json(), "splits": by_split.to_json()}
+    return found
 
 
 def _sanity(

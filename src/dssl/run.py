@@ -32,10 +32,12 @@ if TYPE_CHECKING:
     from dssl.factors import Factors
     from dssl.features import Encoding
     from dssl.graph import Graph
+    from dssl.probe import Split
 
 METRICS, GRAPH, EMBEDDINGS = "metrics.jsonl", "graph.json", "embeddings.parquet"
-EVALUATION, ENVIRONMENT, PICTURE, CHECKPOINT = (
+EVALUATION, SPLITS, ENVIRONMENT, PICTURE, CHECKPOINT = (
     "evaluation.json",
+    "splits.npz",
     "environment.json",
     "embedding.png",
     "checkpoint.safetensors",
@@ -48,6 +50,7 @@ FILES = {
     FEATURES: "the feature columns that it expects",
     EMBEDDINGS: "id and vector of each node",
     EVALUATION: "how good the vectors are",
+    SPLITS: "the nodes that trained, chose and tested the probe",
     PICTURE: "a map of the vectors",
     ENVIRONMENT: "versions, machine, command, time, memory",
     CHECKPOINT: "the state to resume an unfinished run from",
@@ -226,30 +229,56 @@ def fit(
     return Outcome(folder, described["summary"], record, last[0], model.changes_, model.warnings_)
 
 
-def evaluate(folder: Path, *, on_stage: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
-    """Judge the embeddings of a run, write ``evaluation.json`` and ``embedding.png``, and return the former.
+def evaluate(
+    folder: Path,
+    *,
+    flags: Mapping[str, Any] | None = None,
+    settings: Sequence[str] = (),
+    on_stage: Callable[[str], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Judge the embeddings of a run, write ``evaluation.json``, ``splits.npz`` and ``embedding.png``, return the first.
 
     Args:
         folder: the run folder.
+        flags: settings of the section evaluate by dotted path, in place of the run's own.
+        settings: likewise, as ``key=value`` texts.
         on_stage: called with the name of each part before it starts.
     """
     from dssl import evaluate as evaluation
-    from dssl import plots
+    from dssl import plots, splits
     from dssl.inputs import links
+    from dssl.probe import SCALINGS, ProbeError
 
-    config = read_config(folder)
+    config = judged_by(read_config(folder), flags or {}, settings)
     vectors = read_embeddings(folder)
     graph = _fitted_graph(folder, config)
     if not graph.ids.equals(vectors.ids):
         raise _changed(folder, config)
     options = config.evaluate
-    result = evaluation.evaluate(
-        links(graph, directed=config.graph.directed, self_loops=config.graph.self_loops),
-        vectors.values,
-        splits=options.splits,
-        shares=(options.train_share, options.validation_share, 1 - options.train_share - options.validation_share),
+    protocol = splits.Protocol(
+        name=options.protocol,
+        source=config.graph.source,
+        count=options.splits,
+        shares=options.shares,
         seed=options.split_seed,
-        random_encoder=_untrained(config, graph) if graph.y is not None and config.method.traits.encoder else None,
+    )
+    described: dict[str, Any] = {}
+    parts: list[Split] = []
+    if graph.y is not None:
+        try:
+            parts = splits.kept(folder / SPLITS, graph.y, protocol)
+            described["splits"] = splits.summary(parts, graph.y, protocol)
+        except ProbeError as error:  # too few labels to split
+            described["skipped"] = {"probe": str(error)}
+    judged = graph if parts else graph.replace(y=None)
+    result = described | evaluation.evaluate(
+        links(judged, directed=config.graph.directed, self_loops=config.graph.self_loops),
+        vectors.values,
+        splits=parts,
+        scalings=SCALINGS if options.scaling == "chosen" else (options.scaling,),
+        seed=options.split_seed,
+        random_encoder=_untrained(config, graph) if parts and config.method.traits.encoder else None,
+        factors=_node_factors(folder, graph),
         on_stage=on_stage,
     )
     files.write_json(folder / EVALUATION, result)
@@ -258,6 +287,15 @@ def evaluate(folder: Path, *, on_stage: Callable[[str], None] = lambda _: None) 
         vectors.values, folder / PICTURE, labels=graph.y, class_names=graph.class_names, title=f"Map of {graph.name}"
     )
     return result
+
+
+def judged_by(config: Config, flags: Mapping[str, Any], settings: Sequence[str]) -> Config:
+    """Return the settings of a run with others for its evaluation; what belongs to the training is refused."""
+    changed = resolve(flags, base=config.model_dump(exclude_none=True), settings=settings)
+    for path, words in configuration.differences(config, changed).items():
+        if not path.startswith("evaluate."):
+            raise ConfigError(f"{words}, but an evaluation can only change settings of [evaluate]; fit anew for others")
+    return changed
 
 
 def _fitted_graph(folder: Path, config: Config) -> Graph:
@@ -284,6 +322,15 @@ def _untrained(config: Config, graph: Graph) -> NDArray[np.float32]:
     method = configuration.DSSLSettings(reconstruction_weight=0.0)  # any will do, as nothing is trained
     changes = {"train": train, "encoder": encoder, "method": method}
     return Embedder.from_config(config.model_copy(update=changes)).fit_transform(graph)
+
+
+def _node_factors(folder: Path, graph: Graph) -> NDArray[np.float32] | None:
+    """How probable each factor is at each node, shape ``(N, K)``; none for a method without factors."""
+    model = Embedder.load(folder)
+    try:
+        return model.factors(graph).nodes
+    except RunError:
+        return None
 
 
 def embed(folder: Path, options: GraphSettings | None = None) -> Embeddings:

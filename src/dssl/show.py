@@ -17,6 +17,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from dssl import environment, run
+from dssl.config import to_toml
 from dssl.errors import DsslError
 
 if TYPE_CHECKING:
@@ -124,11 +125,13 @@ class Stages:
 
     Args:
         quiet: show nothing.
+        name: what is worked on, if there are several.
     """
 
-    def __init__(self, *, quiet: bool) -> None:
+    def __init__(self, *, quiet: bool, name: str = "") -> None:
         self.console = Console(stderr=True, quiet=quiet)
-        self.status = self.console.status("reading the graph")
+        self.prefix = f"{name}: " if name else ""
+        self.status = self.console.status(escape(f"{self.prefix}reading the graph"))
 
     def __enter__(self) -> Stages:
         if self.console.is_terminal:
@@ -143,19 +146,60 @@ class Stages:
     def show(self, stage: str) -> None:
         """Say which part starts."""
         if self.console.is_terminal:
-            self.status.update(escape(stage))
+            self.status.update(escape(self.prefix + stage))
         else:
-            self.console.print(stage, markup=False, highlight=False)
+            self.console.print(self.prefix + stage, markup=False, highlight=False, soft_wrap=True)
 
 
 def evaluation(folder: Path, result: Mapping[str, Any]) -> None:
     """Print an evaluation beside the sanity baselines."""
     console = _out()
     console.print(_evaluation_table(result))
+    console.print(escape(_splits_line(result)), soft_wrap=True, highlight=False)
     reasons = [f"no {part}: {reason}" for part, reason in result.get("skipped", {}).items()]
     for text in [*reasons, result.get("verdict", ""), f"open {folder / run.PICTURE}"]:
         if text:
             console.print(escape(text), soft_wrap=True, highlight=False)
+
+
+def evaluations(results: Mapping[Path, Mapping[str, Any]]) -> None:
+    """Print the accuracy of several runs, and for those of one configuration the spread over seeds and over splits."""
+    from dssl.evaluate import across_seeds
+
+    console = _out()
+    table = Table("run", "seed", "accuracy", "± over splits", "verdict", box=None, pad_edge=False)
+    groups: dict[str, dict[int, Mapping[str, Any]]] = {}
+    for folder, result in results.items():
+        config = run.read_config(folder)
+        accuracy = result.get("probe", {}).get("accuracy", {"mean": None, "std": None})
+        numbers = [_number(accuracy[name]) for name in ("mean", "std")]
+        table.add_row(escape(str(folder)), str(config.seed), *numbers, escape(result.get("verdict", "no probe")))
+        if "probe" in result:
+            alike = to_toml(config.model_copy(update={"seed": 0}))
+            groups.setdefault(alike, {})[config.seed] = result
+    console.print(table)
+    for found in groups.values():
+        if len(found) > 1:
+            seeds = sorted(found)
+            console.print()
+            console.print(_spread_table(across_seeds([found[seed] for seed in seeds])))
+            told = f"seeds {', '.join(map(str, seeds))}; {_splits_line(found[seeds[0]])}"
+            console.print(escape(told), soft_wrap=True, highlight=False)
+
+
+def _spread_table(spread: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Means of the measures, with standard deviation and 95% interval over seeds, and the same over splits."""
+    table = Table("", "mean", box=None, pad_edge=False)
+    for over in ("seeds", "splits"):
+        table.add_column(f"± over {over}")
+        table.add_column("interval of the mean")
+    for name, score in spread.items():
+        cells = []
+        for over in ("seeds", "splits"):
+            interval = score[over]["interval"]
+            cells += [_number(score[over]["std"]), " to ".join(map(_number, interval)) if interval else "–"]
+        table.add_row(f"probe {name}".replace("_", " "), _number(score["mean"]), *cells)
+    return table
 
 
 def info(folder: Path) -> None:
@@ -302,6 +346,17 @@ def _number(value: float | int | None) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+
+
+def _splits_line(result: Mapping[str, Any]) -> str:
+    """What the probe was trained, chosen and tested on, in one line; empty without a probe."""
+    splits = result.get("splits")
+    if not splits:
+        return ""
+    sizes = "/".join(f"{size:,}" for size in splits["sizes"][0])
+    text = f"{splits['origin']}: {splits['count']}, the first of {sizes} nodes"
+    most = max(splits["left_out"])
+    return text if not most else f"{text}; up to {most:,} labelled nodes are in no part"
 
 
 def _evaluation_table(result: Mapping[str, Any]) -> Table:
