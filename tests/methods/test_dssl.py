@@ -195,6 +195,49 @@ def test_mean_of_many_gumbel_draws_is_the_exact_expectation(relation: str) -> No
     assert abs(draws.mean() - wanted) < 4 * draws.std() / 20
 
 
+def gradients(method: DSSLModel, batch: Batch) -> dict[str, Tensor]:
+    """The gradient of the loss, joined by the part of the model that it belongs to."""
+    trained = {name: parameter for name, parameter in method.named_parameters() if parameter.requires_grad}
+    joined: dict[str, list[Tensor]] = {}
+    for name, grad in zip(trained, torch.autograd.grad(method(batch), list(trained.values())), strict=True):
+        joined.setdefault(name.split(".")[0], []).append(grad.flatten())
+    return {name: torch.cat(grads).double() for name, grads in joined.items()}
+
+
+def drawn_gradients(method: DSSLModel, graph: Graph) -> dict[str, tuple[Tensor, Tensor]]:
+    """Mean and standard error over 2,000 draws: 20 times 100 copies of the graph beside each other."""
+    offsets = graph.num_nodes * np.repeat(np.arange(100), graph.num_arcs)
+    ends = (np.tile(side, 100) + offsets for side in (graph.sources(), graph.indices))
+    copies = Graph.from_edges(*ends, num_nodes=100 * graph.num_nodes, x=np.tile(graph.x, (100, 1)))
+    torch.manual_seed(0)
+    draws = [gradients(method, full_batch(copies, CPU)) for _ in range(20)]
+    stacked = {name: torch.stack([draw[name] for draw in draws]) for name in draws[0]}
+    return {name: (values.mean(dim=0), values.std(dim=0) / 20**0.5) for name, values in stacked.items()}
+
+
+@pytest.mark.parametrize("relation", ["shift", "map"])
+def test_mean_gradient_of_gumbel_draws_is_exact_but_for_what_goes_through_the_posterior(relation: str) -> None:
+    """A hard draw is an honest sample of k; straight through, its gradient is that of the relaxed draw instead.
+
+    The mean relaxed draw tends to the posterior with the temperature. So where the loss is linear in the draw, as
+    with maps, the bias ends with it; g(c) is not linear, and with shifts it stays.
+    """
+    graph = random_graph(nodes=12)
+    exact = gradients(model(relation=relation).train(), full_batch(graph, CPU))
+    bias = {}
+    for temperature in (0.1, 2.0):
+        method = model(relation=relation, estimator="gumbel", temperature=temperature).train()
+        drawn = drawn_gradients(method, graph)
+        for name in ("prototypes", f"{relation}s"):
+            mean, error = drawn[name]
+            assert bool(((mean - exact[name]).abs() <= 5 * error + 1e-6).all()), (name, temperature)
+        mean, error = drawn["head"]
+        bias[temperature] = float((mean - exact["head"]).norm() / exact["head"].norm())
+        honest = bool(((mean - exact["head"]).abs() <= 5 * error + 1e-6).all())
+        assert honest == (relation == "map" and temperature == 0.1)
+    assert bias[2.0] > 0.25
+
+
 def test_local_loss_equals_a_loop_for_vectors_of_any_length() -> None:
     graph = random_graph(nodes=12, weighted=True)
     batch = full_batch(graph, CPU)
