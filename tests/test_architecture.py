@@ -16,7 +16,7 @@ ORDER = (  # noqa: SIM905
     "features graph matrices cache statistics meaning structure "
     "textfile columns links convert tables codereader codegraph synthetic "
     "catalogue sources datasets "
-    "inputs operators loader posterior pairs collapse encoders networks augment learner readout methods train "
+    "inputs operators loader posterior pairs collapse encoders networks augment learner walks diffusion readout methods train "
     "embeddings factors logistic probe splits sanity evaluate linktask plots model run experiments show cli __main__"
 ).split()
 HEAVY = (

@@ -121,7 +121,20 @@ class DSSLSettings(MethodSection):
     )
 
 
-MethodSettings = Annotated[DSSLSettings | of.DGISettings, Field(discriminator="name")]
+MethodSettings = Annotated[
+    DSSLSettings
+    | of.DGISettings
+    | of.GAESettings
+    | of.VGAESettings
+    | of.GraphCLSettings
+    | of.MVGRLSettings
+    | of.BGRLSettings
+    | of.GCASettings
+    | of.SAGESettings
+    | of.CCASSGSettings
+    | of.GraphACLSettings,
+    Field(discriminator="name"),
+]
 METHODS: dict[str, type[MethodSection]] = {
     part.model_fields["name"].default: part for part in get_args(get_args(MethodSettings)[0])
 }

@@ -10,6 +10,7 @@ import itertools
 from typing import cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dssl.errors import ConfigError, nearest
@@ -37,6 +38,16 @@ class Dense(nn.Module):
         return out if self.bias is None else out + self.bias
 
 
+class BatchNorm(nn.BatchNorm1d):
+    """Batch normalisation that leaves a batch of one node to the running means: it has no spread of its own."""
+
+    def forward(self, h: Tensor) -> Tensor:
+        """Normalise h of shape ``(n, dim)``."""
+        if self.training and len(h) == 1:
+            return F.batch_norm(h, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
+        return super().forward(h)
+
+
 class Encoder(nn.Module):
     """Base of the built-in encoders.
 
@@ -61,7 +72,7 @@ class _Stack(Encoder):
         self.dim, self.hops = sizes[-1], len(sizes) - 1
         self.layers = nn.ModuleList(self.layer(a, b) for a, b in itertools.pairwise(sizes))
         self.between = nn.ModuleList(
-            nn.Sequential(nn.BatchNorm1d(size) if batch_norm else nn.Identity(), nn.PReLU(), nn.Dropout(dropout))
+            nn.Sequential(BatchNorm(size) if batch_norm else nn.Identity(), nn.PReLU(), nn.Dropout(dropout))
             for size in sizes[1:-1]
         )
 
@@ -169,7 +180,7 @@ class Hops(Encoder):
         self.dim, self.hops = dim, layers
         self.blocks = nn.ModuleList(Dense(in_dim, hidden_dim) for _ in range(layers + 1))
         width = hidden_dim * (layers + 1)
-        self.norm = nn.BatchNorm1d(width) if batch_norm else nn.Identity()
+        self.norm = BatchNorm(width) if batch_norm else nn.Identity()
         self.activation = nn.PReLU()
         self.dropout = nn.Dropout(dropout)
         self.out = Dense(width, dim)

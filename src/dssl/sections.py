@@ -77,3 +77,161 @@ class DGISettings(MethodSection):
         train={"epochs": 300, "learning_rate": 0.001},
     )
     name: Literal["dgi"] = Field(default="dgi", description="Method that trains the encoder.")
+
+
+class GAESettings(MethodSection):
+    """Graph autoencoder."""
+
+    traits = _encoder_traits(
+        "gae:GAE", "Kipf & Welling, NeurIPS workshop 2016", train={"epochs": 200, "learning_rate": 0.01}
+    )
+    name: Literal["gae"] = Field(default="gae", description="Method that trains the encoder.")
+    pairs: int = Field(default=65536, ge=1, description="Most links, and as many other pairs, that a step looks at.")
+
+
+class VGAESettings(MethodSection):
+    """Variational graph autoencoder."""
+
+    traits = _encoder_traits(
+        "gae:VGAE", "Kipf & Welling, NeurIPS workshop 2016", train={"epochs": 200, "learning_rate": 0.01}
+    )
+    name: Literal["vgae"] = Field(default="vgae", description="Method that trains the encoder.")
+    pairs: int = Field(default=65536, ge=1, description="Most links, and as many other pairs, that a step looks at.")
+    divergence_weight: float = Field(
+        default=1.0, ge=0, description="Weight of the divergence from the prior; 1 is the bound on the likelihood."
+    )
+
+
+View = Literal["none", "node", "link", "mask", "subgraph"]
+
+
+class GraphCLSettings(MethodSection):
+    """Graph contrastive learning with augmentations, in its form for nodes."""
+
+    traits = _encoder_traits(
+        "graphcl:GraphCL",
+        "You et al., NeurIPS 2020",
+        encoder={"layers": 1},
+        train={"epochs": 300, "learning_rate": 0.001},
+    )
+    name: Literal["graphcl"] = Field(default="graphcl", description="Method that trains the encoder.")
+    objective: Literal["infomax", "nt-xent"] = Field(
+        default="infomax", description="Tell summaries of views from corrupted nodes, or nodes from other nodes."
+    )
+    first_view: View = Field(default="link", description="Augmentation of the first view.")
+    second_view: View = Field(default="mask", description="Augmentation of the second view.")
+    strength: float = Field(default=0.2, ge=0, le=1, description="Share of nodes or links that a view changes.")
+    temperature: float = Field(default=0.5, gt=0, description="Temperature of nt-xent [tau].")
+    anchors: int = Field(default=1024, ge=2, description="Most nodes that nt-xent compares with each other in a step.")
+
+
+class MVGRLSettings(MethodSection):
+    """Contrastive multi-view representation learning: links against their diffusion."""
+
+    traits = _encoder_traits(
+        "mvgrl:MVGRL",
+        "Hassani & Khasahmadi, ICML 2020",
+        encoder={"layers": 1},
+        train={"epochs": 300, "learning_rate": 0.001},
+        scales="links and N·neighbours; mini-batches",
+    )
+    name: Literal["mvgrl"] = Field(default="mvgrl", description="Method that trains the encoder.")
+    diffusion: Literal["ppr", "heat"] = Field(
+        default="ppr", description="Kind of the second view: personalised PageRank, or the heat kernel."
+    )
+    teleport: float = Field(default=0.2, gt=0, lt=1, description="Chance of ppr to go back to the start [alpha].")
+    heat_time: float = Field(default=5.0, gt=0, description="Time that heat spreads for [t].")
+    neighbours: int = Field(default=64, ge=1, description="Entries of the diffusion that are kept of each node.")
+    precision: float = Field(
+        default=1e-4, gt=0, lt=1, description="Mass per link below which the diffusion goes no further."
+    )
+
+
+class BGRLSettings(MethodSection):
+    """Bootstrapped graph latents."""
+
+    traits = _encoder_traits(
+        "bgrl:BGRL",
+        "Thakoor et al., ICLR 2022",
+        encoder={"batch_norm": True},
+        train={"epochs": 500, "learning_rate": 0.001, "weight_decay": 1e-5},
+    )
+    name: Literal["bgrl"] = Field(default="bgrl", description="Method that trains the encoder.")
+    momentum: float = Field(
+        default=0.99, ge=0, le=1, description="Share of the target encoder kept in the first step; it rises to 1 [tau]."
+    )
+    predictor_dim: int = Field(default=256, ge=1, description="Width of the hidden layer of the predictor.")
+    link_drop_1: float = Field(default=0.2, ge=0, le=1, description="Share of links that the first view loses.")
+    link_drop_2: float = Field(default=0.3, ge=0, le=1, description="Share of links that the second view loses.")
+    feature_mask_1: float = Field(default=0.2, ge=0, le=1, description="Share of features masked in the first view.")
+    feature_mask_2: float = Field(default=0.1, ge=0, le=1, description="Share of features masked in the second view.")
+
+
+class GCASettings(MethodSection):
+    """Graph contrastive learning with adaptive augmentation."""
+
+    traits = _encoder_traits(
+        "gca:GCA",
+        "Zhu et al., WWW 2021",
+        train={"epochs": 200, "learning_rate": 0.001, "weight_decay": 1e-5},
+        scales="links and anchors²; mini-batches",
+    )
+    name: Literal["gca"] = Field(default="gca", description="Method that trains the encoder.")
+    centrality: Literal["degree", "pagerank", "eigenvector"] = Field(
+        default="degree", description="What makes a node, and so its links and features, worth keeping."
+    )
+    temperature: float = Field(default=0.4, gt=0, description="Temperature of the contrast [tau].")
+    projector_dim: int = Field(default=128, ge=1, description="Width of the projector.")
+    link_drop_1: float = Field(default=0.2, ge=0, le=1, description="Mean chance of a link to leave the first view.")
+    link_drop_2: float = Field(default=0.4, ge=0, le=1, description="Mean chance of a link to leave the second view.")
+    feature_mask_1: float = Field(default=0.3, ge=0, le=1, description="Mean chance of a feature in the first view.")
+    feature_mask_2: float = Field(default=0.4, ge=0, le=1, description="Mean chance of a feature in the second view.")
+    most_dropped: float = Field(default=0.7, ge=0, le=1, description="Largest of these chances [p_tau].")
+    anchors: int = Field(default=1024, ge=2, description="Most nodes that are compared with each other in a step.")
+
+
+class SAGESettings(MethodSection):
+    """GraphSAGE without labels."""
+
+    traits = _encoder_traits(
+        "sage:UnsupervisedSAGE",
+        "Hamilton et al., NeurIPS 2017",
+        encoder={"name": "sage"},
+        train={"epochs": 100, "learning_rate": 0.005},
+    )
+    name: Literal["sage"] = Field(default="sage", description="Method that trains the encoder.")
+    walk_length: int = Field(default=5, ge=1, description="Steps of the walks that a node's partners are drawn from.")
+    negatives: int = Field(default=20, ge=1, description="Random nodes per node that it is pushed away from [Q].")
+
+
+class CCASSGSettings(MethodSection):
+    """Canonical correlation analysis between two views."""
+
+    traits = _encoder_traits(
+        "cca_ssg:CCASSG",
+        "Zhang et al., NeurIPS 2021",
+        train={"epochs": 100, "learning_rate": 0.001},
+    )
+    name: Literal["cca-ssg"] = Field(default="cca-ssg", description="Method that trains the encoder.")
+    decorrelation_weight: float = Field(default=1e-3, ge=0, description="Weight of decorrelating columns [lambda].")
+    link_drop: float = Field(default=0.4, ge=0, le=1, description="Share of links that each view loses.")
+    feature_mask: float = Field(default=0.1, ge=0, le=1, description="Share of features masked in each view.")
+
+
+class GraphACLSettings(MethodSection):
+    """Asymmetric contrastive learning without augmentations."""
+
+    traits = _encoder_traits(
+        "graphacl:GraphACL",
+        "Xiao et al., NeurIPS 2023",
+        train={"epochs": 100, "learning_rate": 0.001},
+        scales="links and N·negatives; mini-batches",
+    )
+    name: Literal["graphacl"] = Field(default="graphacl", description="Method that trains the encoder.")
+    momentum: float = Field(
+        default=0.99, ge=0, le=1, description="Share of the target encoder kept in each step [tau]."
+    )
+    temperature: float = Field(default=0.5, gt=0, description="Temperature of the contrast.")
+    predictor_dim: int = Field(default=256, ge=1, description="Width of the hidden layer of the predictor.")
+    negatives: int = Field(default=512, ge=1, description="Random nodes that all nodes are pushed away from in a step.")
+    pairs: int = Field(default=65536, ge=1, description="Most links that a step looks at.")

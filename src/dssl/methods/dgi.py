@@ -6,8 +6,8 @@ A node's vector should tell the summary of its own graph from that of a graph wh
 
 .. math::
     \mathcal{L} &= -\frac{1}{2N} \sum_i \Big( \log D(h_i, s) + \log (1 - D(\tilde h_i, s)) \Big) \tag{1} \\
-    s &= \sigma\Big(\frac{1}{N} \sum_i h_i\Big) \tag{3} \\
-    D(h, s) &= \sigma(h^\top W s) \tag{4}
+    s &= \sigma\Big(\frac{1}{N} \sum_i h_i\Big) \\
+    D(h, s) &= \sigma(h^\top W s)
 
 with h the vectors of the graph and :math:`\tilde h` those of the same links under features in another order. h is the
 encoder's output through a PReLU; one layer of GCN is the paper's choice for citation graphs.

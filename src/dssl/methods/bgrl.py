@@ -1,0 +1,105 @@
+r"""Bootstrapped graph latents (BGRL).
+
+Thakoor, Tallec, Azar, Azabou, Dyer, Munos, Veličković, Valko: *Large-Scale Representation Learning on Graphs via
+Bootstrapping*, ICLR 2022.
+
+A predictor p on the online encoder's vectors of one view foretells the target encoder's vectors of the other, without
+negatives:
+
+.. math::
+    \mathcal{L} = -\frac{2}{N} \sum_i \frac{\langle p(h_{1,i}),\, t_{2,i} \rangle}{\|p(h_{1,i})\| \|t_{2,i}\|} \tag{1}
+
+and the same with the views exchanged; gradients stop at t. The target's parameters follow the online ones,
+:math:`\phi \leftarrow \tau \phi + (1 - \tau) \theta`, with τ rising to 1 along a cosine. A view masks columns of the
+features and drops links.
+
+Where we differ: the loss is written as the sum of both directions of ``1 − cos``, which is Eq. 1 up to constants; 500
+epochs where the paper trains for 10,000, hence a learning rate without warm-up.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dssl.augment import drop_links, mask_columns
+from dssl.encoders import Dense, Encoder
+from dssl.graph import Graph
+from dssl.learner import Learner, follow
+from dssl.loader import Batch
+
+
+class BGRL(Learner):
+    """The networks and the loss of BGRL.
+
+    Args:
+        encoder: the online encoder.
+        momentum: τ of the first step.
+        predictor_dim: width of the predictor.
+        link_drop_1: share of links dropped in the first view.
+        link_drop_2: in the second.
+        feature_mask_1: share of feature columns masked in the first view.
+        feature_mask_2: in the second.
+        epochs: length of the training, over which τ rises to 1.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        *,
+        momentum: float,
+        predictor_dim: int,
+        link_drop_1: float,
+        link_drop_2: float,
+        feature_mask_1: float,
+        feature_mask_2: float,
+        epochs: int,
+    ) -> None:
+        super().__init__(encoder)
+        self.momentum, self.epochs = momentum, epochs
+        self.rates = (link_drop_1, feature_mask_1), (link_drop_2, feature_mask_2)
+        self.predictor = nn.Sequential(Dense(encoder.dim, predictor_dim), nn.PReLU(), Dense(predictor_dim, encoder.dim))
+        self.target = copy.deepcopy(encoder).requires_grad_(False)
+        self._epoch = 0
+
+    def batches(
+        self, graph: Graph, *, batch_size: int, fanout: Sequence[int], seed: int, epoch: int, device: torch.device
+    ) -> Iterator[Any]:
+        """Give the batches of an epoch, and note which it is, for τ."""
+        self._epoch = epoch
+        yield from super().batches(graph, batch_size=batch_size, fanout=fanout, seed=seed, epoch=epoch, device=device)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Return the loss of a batch (Eq. 1 in both directions)."""
+        count = batch.num_centres
+        views = [mask_columns(drop_links(batch, link), mask) for link, mask in self.rates]
+        online = [self.encoder(view)[:count] for view in views]
+        with torch.no_grad():
+            target = [self.target(view)[:count] for view in views]
+        loss = sum(bootstrap(self.predictor(online[a]), target[b]) for a, b in ((0, 1), (1, 0)))
+        assert isinstance(loss, Tensor)
+        return self.note(count, loss, online[0])
+
+    def after_step(self) -> None:
+        """Let the target follow the online encoder."""
+        follow(self.target, self.encoder, rising(self.momentum, self._epoch / max(self.epochs, 1)))
+
+
+def bootstrap(predicted: Tensor, target: Tensor) -> Tensor:
+    """1 − cos of predictions and targets, the mean over nodes, shapes ``(n, dim)``."""
+    return 1 - F.cosine_similarity(predicted, target.detach(), dim=1).mean()
+
+
+def rising(first: float, progress: float) -> float:
+    """τ along a half cosine, from ``first`` to 1 as progress goes from 0 to 1.
+
+    >>> rising(0.9, 0.0), round(rising(0.9, 0.5), 6), rising(0.9, 1.0)
+    (0.9, 0.95, 1.0)
+    """
+    return 1 - (1 - first) * (math.cos(math.pi * min(progress, 1.0)) + 1) / 2

@@ -1,0 +1,155 @@
+r"""Graph contrastive learning with adaptive augmentation (GCA).
+
+Zhu, Xu, Yu, Liu, Wu, Wang: *Graph Contrastive Learning with Adaptive Augmentation*, WWW 2021.
+
+The two views of a node are told from all other nodes of both views:
+
+.. math::
+    \ell(u_i, v_i) &= \log \frac{e^{\theta(u_i, v_i)/\tau}}{e^{\theta(u_i, v_i)/\tau}
+        + \sum_{k \ne i} e^{\theta(u_i, v_k)/\tau} + \sum_{k \ne i} e^{\theta(u_i, u_k)/\tau}} \tag{1} \\
+    \mathcal{J} &= \frac{1}{2N} \sum_i \big( \ell(u_i, v_i) + \ell(v_i, u_i) \big) \tag{2}
+
+with θ the cosine of projections. A view loses unimportant links and features rather than others: with φ the centrality
+of a node, :math:`s_{uv} = \log \frac{\varphi_u + \varphi_v}{2}` and
+:math:`s_f = \log \sum_u |x_{uf}| \varphi_u`, a link or a feature goes with the probability
+
+.. math::
+    p = \min\Big( \frac{s_{\max} - s}{s_{\max} - \bar s}\; p_e,\; p_\tau \Big)
+
+Where we differ: at most ``anchors`` nodes are compared with each other in a step, so that no matrix has a row and a
+column for each node (with ``anchors`` ≥ N it is the paper's sum).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from dssl.augment import drop_links, mask_columns
+from dssl.encoders import Dense, Encoder
+from dssl.graph import Graph
+from dssl.learner import Learner
+from dssl.loader import Batch
+from dssl.matrices import mean_matrix
+
+Centrality = Literal["degree", "pagerank", "eigenvector"]
+Floats = NDArray[np.float64]
+
+
+class GCA(Learner):
+    """The networks and the loss of GCA.
+
+    Args:
+        encoder: the encoder.
+        centrality: φ.
+        temperature: τ.
+        projector_dim: width of the projections.
+        link_drop_1: mean chance of a link to leave the first view, p_e.
+        link_drop_2: the second.
+        feature_mask_1: mean chance of a feature to be masked in the first view.
+        feature_mask_2: in the second.
+        most_dropped: p_τ.
+        anchors: nodes that are compared in a step, at most.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        *,
+        centrality: Centrality,
+        temperature: float,
+        projector_dim: int,
+        link_drop_1: float,
+        link_drop_2: float,
+        feature_mask_1: float,
+        feature_mask_2: float,
+        most_dropped: float,
+        anchors: int,
+    ) -> None:
+        super().__init__(encoder)
+        self.centrality, self.temperature, self.anchors = centrality, temperature, anchors
+        self.rates = (link_drop_1, feature_mask_1), (link_drop_2, feature_mask_2)
+        self.most_dropped = most_dropped
+        self.projector = nn.Sequential(Dense(encoder.dim, projector_dim), nn.ELU(), Dense(projector_dim, encoder.dim))
+        self._nodes: Floats = np.ones(0)
+        self._links = (0.0, 1.0)  # largest s of a link, and its distance from the mean
+        self._features: Floats = np.ones(0)
+
+    def prepare(self, graph: Graph, *, seed: int) -> None:  # noqa: ARG002
+        """Find how important nodes, links and features are."""
+        self._nodes = node_centrality(graph, self.centrality)
+        scores = link_scores(self._nodes, graph.sources(), graph.indices)
+        top = float(scores.max(initial=0.0))
+        self._links = top, top - float(scores.mean()) if len(scores) else 1.0
+        assert graph.x is not None
+        weights = np.asarray(np.abs(graph.x).T @ self._nodes, np.float64).reshape(-1)
+        self._features = unimportance(np.log(np.maximum(weights, 1e-12)))
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Return the negative of Eq. 2 for a batch."""
+        count = batch.num_centres
+        chosen = torch.randperm(count)[: self.anchors].to(batch.device)
+        rows = np.repeat(np.arange(len(batch.nodes)), np.diff(batch.adjacency.indptr))
+        scores = link_scores(self._nodes, batch.nodes[rows], batch.nodes[batch.adjacency.indices])
+        top, spread = self._links
+        links = (top - scores) / spread if spread > 1e-12 else np.ones_like(scores)
+        vectors = []
+        for link_rate, feature_rate in self.rates:
+            view = drop_links(batch, np.minimum(link_rate * links, self.most_dropped))
+            masked = np.minimum(feature_rate * self._features, self.most_dropped)
+            vectors.append(self.encoder(mask_columns(view, torch.from_numpy(masked)))[:count])
+        first, second = (self.projector(h[chosen]) for h in vectors)
+        return self.note(count, contrast(first, second, self.temperature), vectors[0])
+
+
+def contrast(first: Tensor, second: Tensor, temperature: float) -> Tensor:
+    """The negative of Eq. 2 for projections u and v, shapes ``(n, dim)``."""
+    u, v = F.normalize(first, dim=1), F.normalize(second, dim=1)
+    between = u @ v.T / temperature
+    positive = between.diagonal()
+    total = first.new_zeros(())
+    for own, across in ((u @ u.T / temperature, between), (v @ v.T / temperature, between.T)):
+        within = own - torch.diag(torch.full((len(own),), torch.inf, device=own.device))
+        total = total + (torch.logsumexp(torch.cat([across, within], dim=1), dim=1) - positive).mean()
+    return total / 2
+
+
+def node_centrality(graph: Graph, kind: Centrality) -> Floats:
+    """φ of each node, positive, shape ``(N,)``."""
+    degrees = np.asarray(graph.undirected().adjacency().sum(axis=1), np.float64).reshape(-1)
+    if kind == "degree" or not graph.num_arcs:
+        return np.maximum(degrees, 1e-3)
+    n = graph.num_nodes
+    values = np.full(n, 1 / n)
+    if kind == "pagerank":
+        walk = mean_matrix(graph.adjacency()).T.tocsr()
+        dangling = graph.degrees == 0
+        for _ in range(100):
+            values = 0.85 * (walk @ values + values[dangling].sum() / n) + 0.15 / n
+    else:
+        matrix = graph.undirected().adjacency()
+        for _ in range(100):
+            # A + I has the leading vector of A, and no two eigenvalues of the same size that the powers swing between.
+            values = matrix @ values + values
+            values /= np.linalg.norm(values)
+    positive: Floats = np.maximum(values, 1e-9)
+    return positive
+
+
+def link_scores(nodes: Floats, start: NDArray[np.integer], end: NDArray[np.integer]) -> Floats:
+    """Return s of links from ``start`` to ``end``, shape ``(A,)``."""
+    scores: Floats = np.log((nodes[start] + nodes[end]) / 2)
+    return scores
+
+
+def unimportance(scores: Floats) -> Floats:
+    """(s_max − s) / (s_max − mean s): 0 for the most important, 1 on the average; all 1 if all are alike."""
+    top = scores.max(initial=-np.inf)
+    spread = top - scores.mean() if len(scores) else 0.0
+    found: Floats = (top - scores) / spread if spread > 1e-12 else np.ones_like(scores)
+    return found

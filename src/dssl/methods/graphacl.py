@@ -1,0 +1,95 @@
+r"""Asymmetric graph contrastive learning without augmentations (GraphACL).
+
+Xiao, Zhu, Chen, Wang: *Simple and Asymmetric Graph Contrastive Learning without Augmentations*, NeurIPS 2023, by the
+authors of DSSL.
+
+A predictor g on a node's vector foretells its neighbours', so that two nodes with like neighbours become alike without
+the neighbours being like them; random nodes push apart:
+
+.. math::
+    \mathcal{L} = -\frac{1}{N} \sum_i \frac{1}{|N(i)|} \sum_{j \in N(i)}
+        \log \frac{\exp(g(v_i)^\top u_j / \tau)}
+        {\exp(g(v_i)^\top u_j / \tau) + \sum_{k} \exp(v_i^\top v_k / \tau)}
+
+with v of the online encoder, u of its moving average (no gradient), all of length one.
+
+Where we differ: the sum over all nodes k becomes one over ``negatives`` nodes, drawn anew in each step and the same for
+all i; on large graphs at most ``pairs`` links are looked at in a step. A node without links adds nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dssl.encoders import Dense, Encoder
+from dssl.learner import Learner, follow, sampled_links
+from dssl.loader import Batch
+
+
+class GraphACL(Learner):
+    """The networks and the loss of GraphACL.
+
+    Args:
+        encoder: the online encoder.
+        momentum: share of the target encoder kept in each step.
+        temperature: τ of the contrast.
+        predictor_dim: width of g.
+        negatives: nodes k per step.
+        pairs: links per step, at most.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        *,
+        momentum: float,
+        temperature: float,
+        predictor_dim: int,
+        negatives: int,
+        pairs: int,
+    ) -> None:
+        super().__init__(encoder)
+        self.momentum, self.temperature, self.negatives, self.pairs = momentum, temperature, negatives, pairs
+        self.predictor = nn.Sequential(Dense(encoder.dim, predictor_dim), nn.PReLU(), Dense(predictor_dim, encoder.dim))
+        self.target = copy.deepcopy(encoder).requires_grad_(False)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Return the loss of a batch."""
+        count = batch.num_centres
+        h = self.encoder(batch)[:count]
+        v = F.normalize(h, dim=1)
+        with torch.no_grad():
+            u = F.normalize(self.target(batch), dim=1)
+        p = F.normalize(self.predictor(h), dim=1)
+        start, end, weights = sampled_links(batch, self.pairs)
+        others = torch.randperm(count)[: self.negatives].to(batch.device)
+        loss = asymmetric(p, v, u, start, end, weights, others, self.temperature)
+        return self.note(count, loss, h)
+
+    def after_step(self) -> None:
+        """Let the target follow the online encoder."""
+        follow(self.target, self.encoder, self.momentum)
+
+
+def asymmetric(
+    p: Tensor, v: Tensor, u: Tensor, start: Tensor, end: Tensor, weights: Tensor, others: Tensor, temperature: float
+) -> Tensor:
+    """The loss, for links given by their ends.
+
+    Args:
+        p: g(v) of the centres, unit vectors, shape ``(C, dim)``.
+        v: unit vectors of the centres, shape ``(C, dim)``.
+        u: unit vectors of all nodes by the target encoder, shape ``(n, dim)``.
+        start: centre of each link, shape ``(m,)``.
+        end: its neighbour, shape ``(m,)``.
+        weights: 1/|N(i)| of each link, shape ``(m,)``.
+        others: centres that push apart, shape ``(M,)``.
+        temperature: τ.
+    """
+    pull = (p[start] * u[end]).sum(dim=1) / temperature
+    push = torch.logsumexp(v @ v[others].T / temperature, dim=1)
+    return (weights * (torch.logaddexp(pull, push[start]) - pull)).sum() / len(v)

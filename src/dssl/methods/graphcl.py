@@ -1,0 +1,102 @@
+r"""Graph contrastive learning with augmentations (GraphCL), in its form for nodes.
+
+You, Chen, Sui, Chen, Wang, Shen: *Graph Contrastive Learning with Augmentations*, NeurIPS 2020.
+
+Two augmented views are compared. For whole graphs the paper contrasts a graph's two views with those of other graphs:
+
+.. math::
+    \ell_n = -\log \frac{\exp(\mathrm{sim}(z_{n,i}, z_{n,j}) / \tau)}
+        {\sum_{n' \ne n} \exp(\mathrm{sim}(z_{n,i}, z_{n',j}) / \tau)} \tag{3}
+
+For nodes of one graph its code takes DGI's discriminator, with the summaries of both views:
+
+.. math::
+    \mathcal{L} = -\frac{1}{2N} \sum_i \big( \log D(h_i) + \log(1 - D(\tilde h_i)) \big), \qquad
+    D(h) = \sigma(h^\top W s_1 + h^\top W s_2)
+
+with h the vectors of the graph itself, :math:`\tilde h` those under shuffled features, and s the sigmoid of the mean of
+a view's vectors. ``objective="nt-xent"`` is Eq. 3 between nodes, through a projector of two layers.
+
+The four augmentations: ``node`` (nodes lose links and features), ``link`` (links are replaced by random ones), ``mask``
+(nodes lose their features) and ``subgraph`` (a connected part is kept).
+
+Where we differ: a node that a view drops stays as a row without links and features, so that views have the same rows;
+nt-xent compares at most ``anchors`` nodes per step, so that no matrix has a row and a column for each node.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dssl.augment import VIEWS, shuffle_features
+from dssl.encoders import Dense, Encoder
+from dssl.learner import Learner
+from dssl.loader import Batch
+from dssl.networks import Bilinear
+
+
+class GraphCL(Learner):
+    """The loss of GraphCL around an encoder.
+
+    Args:
+        encoder: the encoder, whose output goes through a PReLU.
+        objective: ``infomax`` or ``nt-xent``.
+        first_view: augmentation of the first view, a name of `dssl.augment.VIEWS`.
+        second_view: that of the second.
+        strength: share of nodes or links that a view changes.
+        temperature: τ of nt-xent.
+        anchors: nodes that nt-xent compares in a step, at most.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        *,
+        objective: Literal["infomax", "nt-xent"],
+        first_view: str,
+        second_view: str,
+        strength: float,
+        temperature: float,
+        anchors: int,
+    ) -> None:
+        super().__init__(encoder)
+        dim = encoder.dim
+        self.objective, self.temperature, self.anchors = objective, temperature, anchors
+        self.views, self.strength = (VIEWS[first_view], VIEWS[second_view]), strength
+        self.activation = nn.PReLU(dim)
+        self.discriminator = Bilinear(dim) if objective == "infomax" else None
+        self.projector = nn.Sequential(Dense(dim, dim), nn.ReLU(), Dense(dim, dim)) if objective == "nt-xent" else None
+
+    def vectors(self, batch: Batch) -> Tensor:
+        """Return h, shape ``(n, dim)``."""
+        return cast(Tensor, self.activation(self.encoder(batch)))
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Return the loss of a batch."""
+        count = batch.num_centres
+        first, second = (self.vectors(view(batch, self.strength))[:count] for view in self.views)
+        if self.projector is not None:
+            chosen = torch.randperm(count)[: self.anchors].to(batch.device)
+            loss = nt_xent(self.projector(first[chosen]), self.projector(second[chosen]), self.temperature)
+            return self.note(count, loss, first)
+        assert self.discriminator is not None
+        h = self.vectors(batch)[:count]
+        corrupted = self.vectors(shuffle_features(batch))[:count]
+        summaries = [torch.sigmoid(view.mean(dim=0)) for view in (first, second)]
+        positive, negative = (sum(self.discriminator(side, s) for s in summaries) for side in (h, corrupted))
+        loss = (F.softplus(-positive).mean() + F.softplus(negative).mean()) / 2
+        return self.note(count, loss, h)
+
+
+def nt_xent(first: Tensor, second: Tensor, temperature: float) -> Tensor:
+    """Eq. 3 for nodes, in both directions, with the positive pair also below the line, shapes ``(n, dim)``.
+
+    That pair keeps the loss at or above zero; with many others it makes no difference.
+    """
+    similarity = F.normalize(first, dim=1) @ F.normalize(second, dim=1).T / temperature
+    same = torch.arange(len(similarity), device=similarity.device)
+    return (F.cross_entropy(similarity, same) + F.cross_entropy(similarity.T, same)) / 2

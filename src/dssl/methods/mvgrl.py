@@ -1,0 +1,143 @@
+r"""Contrastive multi-view representation learning on graphs (MVGRL).
+
+Hassani, Khasahmadi: *Contrastive Multi-View Representation Learning on Graphs*, ICML 2020.
+
+One view is the graph, the other its diffusion, each with an encoder of its own:
+
+.. math::
+    S &= \sum_k \Theta_k T^k \tag{1} \\
+    S^{\mathrm{heat}} &= \exp(t A D^{-1} - t) \tag{2} \\
+    S^{\mathrm{PPR}} &= \alpha \big( I - (1 - \alpha) D^{-1/2} A D^{-1/2} \big)^{-1} \tag{3}
+
+Vectors of nodes in one view go with the summary of the other and not those of nodes with shuffled features:
+
+.. math::
+    \mathcal{L} = -\frac{1}{4N} \sum_i \Big( \log D(h^A_i, s^S) + \log(1 - D(\tilde h^A_i, s^S))
+        + \log D(h^S_i, s^A) + \log(1 - D(\tilde h^S_i, s^A)) \Big)
+
+with s the sigmoid of the mean and D bilinear. The embedding is :math:`h^A + h^S`.
+
+Where we differ: S is kept to the ``neighbours`` largest entries of a node and found by spreading mass from each node
+(`dssl.diffusion`), where the paper inverts a matrix of N² entries; the encoder takes it as a graph with weights, so
+that any encoder serves. The paper trains on samples of 2,000 nodes; here it is the whole graph, or mini-batches.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from typing import Literal, cast
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from dssl.augment import shuffle_features
+from dssl.diffusion import coefficients, diffuse
+from dssl.encoders import Encoder
+from dssl.graph import Graph
+from dssl.learner import Learner
+from dssl.loader import Batch, full_batch, mini_batches
+from dssl.networks import Bilinear
+
+Views = tuple[Batch, Batch]
+
+
+class MVGRL(Learner):
+    """The networks and the loss of MVGRL.
+
+    Args:
+        encoder: the encoder of the graph; that of the diffusion has other weights of the same shape.
+        diffusion: ``ppr`` or ``heat``.
+        teleport: α.
+        heat_time: t.
+        neighbours: entries of S per node.
+        precision: mass per link below which the diffusion goes no further.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        *,
+        diffusion: Literal["ppr", "heat"],
+        teleport: float,
+        heat_time: float,
+        neighbours: int,
+        precision: float,
+    ) -> None:
+        super().__init__(encoder)
+        self.theta = coefficients(diffusion, teleport=teleport, heat_time=heat_time)
+        self.neighbours, self.precision = neighbours, precision
+        self.second = copy.deepcopy(encoder)
+        with torch.no_grad():
+            for parameter in self.second.parameters():
+                if parameter.ndim > 1:  # other weights than the first, of the same distribution
+                    parameter.copy_(parameter.flatten()[torch.randperm(parameter.numel())].view_as(parameter))
+        self.activations = nn.ModuleList([nn.PReLU(encoder.dim), nn.PReLU(encoder.dim)])
+        self.discriminator = Bilinear(encoder.dim)
+        self._diffused: tuple[Graph, Graph] | None = None
+        self._second: Views | None = None
+
+    def prepare(self, graph: Graph, *, seed: int) -> None:  # noqa: ARG002
+        """Find the diffusion of the graph."""
+        self._diffused = graph, self._diffuse(graph)
+
+    def batches(
+        self, graph: Graph, *, batch_size: int, fanout: Sequence[int], seed: int, epoch: int, device: torch.device
+    ) -> Iterator[Views]:
+        """Give pairs of batches with the same centres: of the graph and of its diffusion."""
+        assert self._diffused is not None
+        if not batch_size:
+            (first,) = super().batches(graph, batch_size=0, fanout=fanout, seed=seed, epoch=epoch, device=device)
+            if self._second is None or self._second[0] is not first:
+                self._second = first, full_batch(self._diffused[1], device)
+            yield self._second
+            return
+        both = (
+            mini_batches(
+                each,
+                batch_size=batch_size,
+                fanout=fanout,
+                layers=self.encoder.hops,
+                seed=seed,
+                epoch=epoch,
+                device=device,
+            )
+            for each in (graph, self._diffused[1])
+        )
+        yield from zip(*both, strict=True)
+
+    def forward(self, views: Views) -> Tensor:
+        """Return the loss of a pair of batches."""
+        count = views[0].num_centres
+        h = [side[:count] for side in self._vectors(views)]
+        corrupted = [side[:count] for side in self._vectors((shuffle_features(views[0]), shuffle_features(views[1])))]
+        summaries = [torch.sigmoid(side.mean(dim=0)) for side in h]
+        loss = h[0].new_zeros(())
+        for side, other in ((0, 1), (1, 0)):
+            yes = self.discriminator(h[side], summaries[other])
+            no = self.discriminator(corrupted[side], summaries[other])
+            loss = loss + (F.softplus(-yes).mean() + F.softplus(no).mean()) / 4
+        return self.note(count, loss, h[0] + h[1])
+
+    def embed(self, graph: Graph) -> NDArray[np.float32]:
+        """Return the sum of both views' vectors, shape ``(N, dim)``."""
+        known = self._diffused is not None and self._diffused[0] is graph
+        second = self._diffused[1] if known and self._diffused is not None else self._diffuse(graph)
+        device = next(self.parameters()).device
+        self.eval()
+        with torch.no_grad():
+            first, other = self._vectors((full_batch(graph, device), full_batch(second, device)))
+        return cast("NDArray[np.float32]", (first + other).cpu().numpy())
+
+    def _diffuse(self, graph: Graph) -> Graph:
+        return diffuse(graph, self.theta, neighbours=self.neighbours, precision=self.precision)
+
+    def _vectors(self, views: Views) -> list[Tensor]:
+        networks = (self.encoder, self.second)
+        return [
+            activation(network(view))
+            for network, activation, view in zip(networks, self.activations, views, strict=True)
+        ]

@@ -1,0 +1,107 @@
+r"""GraphSAGE without labels.
+
+Hamilton, Ying, Leskovec: *Inductive Representation Learning on Large Graphs*, NeurIPS 2017.
+
+A node is pulled to one that a short random walk from it visits, and pushed from random nodes:
+
+.. math::
+    J(z_u) = -\log \sigma(z_u^\top z_v) - Q\, \mathbb{E}_{v_n \sim P_n} \log \sigma(-z_u^\top z_{v_n}) \tag{1}
+
+with v drawn from a walk of five steps, P_n in proportion to degree^¾, and all vectors of length one, as the last line
+of the paper's Algorithm 1 has it.
+
+Where we differ: each epoch draws one v for each u, where the paper draws 50 walks per node once. In mini-batches a
+batch has the drawn nodes as centres too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, cast
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dssl import rng
+from dssl.encoders import Encoder
+from dssl.graph import Graph
+from dssl.learner import Learner
+from dssl.loader import Batch, degrees, sampled_batch
+from dssl.walks import Draws, draw, walks
+
+
+class Drawn(NamedTuple):
+    """A batch with what was drawn: u, v and the negatives as positions in it, shapes ``(m,)``, ``(m,)``, ``(m, Q)``."""
+
+    batch: Batch
+    u: Tensor
+    v: Tensor
+    negatives: Tensor
+
+
+class UnsupervisedSAGE(Learner):
+    """The loss of unsupervised GraphSAGE around an encoder.
+
+    Args:
+        encoder: the encoder.
+        walk_length: steps of the walks.
+        negatives: Q.
+    """
+
+    def __init__(self, encoder: Encoder, *, walk_length: int, negatives: int) -> None:
+        super().__init__(encoder)
+        self.walk_length, self.negatives = walk_length, negatives
+
+    def vectors(self, batch: Batch) -> Tensor:
+        """Return unit vectors, shape ``(n, dim)``."""
+        return F.normalize(cast(Tensor, self.encoder(batch)), dim=1)
+
+    def batches(
+        self, graph: Graph, *, batch_size: int, fanout: Sequence[int], seed: int, epoch: int, device: torch.device
+    ) -> Iterator[Drawn]:
+        """Give batches with a drawn partner for each node."""
+        order = rng.stream(seed, "sage", epoch).permutation(graph.num_nodes)
+        u, v = partners(graph, order, self.walk_length, rng.integer(seed, "sage walks", epoch))
+        table = Draws.of(graph.degrees.astype(np.float64) ** 0.75)
+        drawn = draw(table.chance, table.alias, len(u) * self.negatives, np.uint64(rng.integer(seed, "sage", epoch)))
+        others = drawn.reshape(len(u), self.negatives)
+        if not batch_size:
+            (whole,) = super().batches(graph, batch_size=0, fanout=fanout, seed=seed, epoch=epoch, device=device)
+            yield Drawn(whole, *(torch.from_numpy(part).to(device) for part in (u, v, others)))
+            return
+        sampling = rng.integer(seed, "neighbours", epoch) >> 1
+        for begin in range(0, max(len(u), 1), batch_size):
+            parts = [part[begin : begin + batch_size] for part in (u, v, others)]
+            centres = np.unique(np.concatenate([part.ravel() for part in parts])) if len(u) else order[:1]
+            batch = sampled_batch(graph, degrees(graph), centres, fanout, self.encoder.hops, sampling, device)
+            places = (torch.from_numpy(np.searchsorted(centres, part)).to(device) for part in parts)
+            yield Drawn(batch, *places)
+
+    def forward(self, drawn: Drawn) -> Tensor:
+        """Return the loss of a batch (Eq. 1, a mean over u)."""
+        z = self.vectors(drawn.batch)
+        loss = walk_loss(z, drawn.u, drawn.v, drawn.negatives)
+        return self.note(drawn.batch.num_centres, loss, z)
+
+
+def partners(
+    graph: Graph, order: NDArray[np.int64], length: int, seed: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each node that has links, in the given order, a node that a walk of up to ``length`` steps visits."""
+    paths = walks(graph, order, length, seed >> 1)
+    steps = rng.stream(seed, "steps").integers(1, length + 1, size=len(order))
+    found = paths[np.arange(len(order)), steps].astype(np.int64)
+    known = found >= 0
+    return order[known], found[known]
+
+
+def walk_loss(z: Tensor, u: Tensor, v: Tensor, negatives: Tensor) -> Tensor:
+    """Eq. 1, the mean over u, for positions of shapes ``(m,)``, ``(m,)`` and ``(m, Q)`` in z, ``(n, dim)``."""
+    if not len(u):
+        return 0 * z.sum()
+    pull = F.softplus(-(z[u] * z[v]).sum(dim=1)).mean()
+    push = F.softplus((z[u][:, None] * z[negatives]).sum(dim=2)).sum(dim=1).mean()
+    return pull + push

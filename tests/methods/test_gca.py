@@ -1,0 +1,88 @@
+"""GCA against literal loops over its equations."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+
+from dssl import encoders, rng
+from dssl.graph import Graph
+from dssl.loader import full_batch
+from dssl.methods.gca import GCA, contrast, link_scores, node_centrality, unimportance
+from tests.test_loader import CPU, random_graph
+
+PLAIN: dict[str, Any] = {
+    "centrality": "degree",
+    "temperature": 0.4,
+    "projector_dim": 6,
+    "link_drop_1": 0.2,
+    "link_drop_2": 0.4,
+    "feature_mask_1": 0.3,
+    "feature_mask_2": 0.4,
+    "most_dropped": 0.7,
+    "anchors": 100,
+}
+
+
+def test_the_contrast_is_equations_1_and_2() -> None:
+    torch.manual_seed(0)
+    u, v = torch.randn(5, 3), torch.randn(5, 3)
+
+    def e(a: torch.Tensor, b: torch.Tensor) -> float:
+        return math.exp(float(a @ b / (a.norm() * b.norm())) / 0.4)
+
+    total = 0.0
+    for own, other in ((u, v), (v, u)):
+        for i in range(5):
+            below = e(own[i], other[i])
+            below += sum(e(own[i], other[k]) + e(own[i], own[k]) for k in range(5) if k != i)
+            total += math.log(e(own[i], other[i]) / below)
+    assert math.isclose(float(contrast(u, v, 0.4)), -total / 10, rel_tol=1e-5)
+
+
+def test_the_gradient_of_the_contrast_is_finite() -> None:
+    u = torch.randn(4, 3, requires_grad=True)
+    contrast(u, torch.randn(4, 3), 0.1).backward()
+    assert torch.isfinite(u.grad).all()
+
+
+def test_important_links_and_features_are_kept_more_often() -> None:
+    star = Graph.from_edges([0, 0, 0, 0, 4], [1, 2, 3, 4, 5], x=np.diag([1.0, 2, 3, 4, 5, 6])[:, :3] + 0.1)
+    nodes = node_centrality(star, "degree")
+    assert nodes.tolist() == [4, 1, 1, 1, 2, 1]
+    scores = link_scores(nodes, star.sources(), star.indices)
+    assert math.isclose(scores[0], math.log((4 + 1) / 2))
+    rates = unimportance(scores)
+    assert math.isclose(rates.mean(), 1.0)
+    assert rates.min() == 0
+    method = GCA(encoders.build("gcn", in_dim=3, dim=3, hidden_dim=3, layers=1, dropout=0, batch_norm=False), **PLAIN)
+    method.prepare(star, seed=0)
+    weights = [sum(abs(float(star.x[u, f])) * nodes[u] for u in range(6)) for f in range(3)]
+    assert np.argsort(method._features).tolist() == np.argsort(weights)[::-1].tolist()
+
+
+@pytest.mark.parametrize("kind", ["pagerank", "eigenvector"])
+def test_centralities_are_those_of_networkx(kind: Any) -> None:
+    graph = random_graph()
+    other = nx.Graph(zip(graph.sources().tolist(), graph.indices.tolist(), strict=True))
+    other.add_nodes_from(range(graph.num_nodes))
+    found = node_centrality(graph, kind)
+    wanted = nx.pagerank(other) if kind == "pagerank" else nx.eigenvector_centrality(other, max_iter=1000)
+    np.testing.assert_allclose(found, [wanted[i] for i in range(graph.num_nodes)], atol=2e-3)
+
+
+@pytest.mark.parametrize("kind", ["degree", "pagerank", "eigenvector"])
+def test_it_trains_with_every_centrality(kind: Any) -> None:
+    graph = random_graph(wide=True)
+    with rng.seeded(0, "init"):
+        made = encoders.build("gcn", in_dim=7, dim=5, hidden_dim=6, layers=2, dropout=0.0, batch_norm=False)
+        method = GCA(made, **PLAIN | {"centrality": kind, "anchors": 9})
+    method.prepare(graph, seed=0)
+    loss = method(full_batch(graph, CPU))
+    loss.backward()
+    assert torch.isfinite(loss)
