@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -201,6 +202,33 @@ def test_a_killed_process_goes_on_to_the_same_end(edges: Path, tmp_path: Path) -
     made = json.loads((tmp_path / "parts" / run.ENVIRONMENT).read_text())
     assert 0 < made["resumed_at_epoch"] <= done + 20
     assert {path.name for path in (tmp_path / "parts").glob("[!.]*")} <= set(run.FILES)
+
+
+def test_two_trainings_do_not_share_a_folder(edges: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "r"
+    refused = []
+
+    def again(_: object) -> None:
+        for options in ({}, {"overwrite": True}):
+            with pytest.raises(RunError, match="is in use by another training") as error:
+                run.fit(config_for(edges), folder, **options)
+            refused.append(str(error.value))
+
+    outcome = run.fit(config_for(edges), folder, on_epoch=again)
+    assert len(refused) == 2 * 4
+    assert str(os.getpid()) in refused[0] and "--out" in refused[0] and "\n" not in refused[0]
+    run.fit(config_for(edges), tmp_path / "alone")
+    assert outcome.record == run.read_metrics(tmp_path / "alone")[-1]
+    assert {path.name for path in folder.iterdir()} == {path.name for path in (tmp_path / "alone").iterdir()}
+
+
+def test_a_training_that_never_began_leaves_no_folder(edges: Path, tmp_path: Path) -> None:
+    config = config_for(edges)
+    edges.write_text("source,target\n")
+    edges.with_name("nodes.csv").unlink()
+    with pytest.raises(DsslError):
+        run.fit(config, tmp_path / "r")
+    assert not (tmp_path / "r").exists()
 
 
 def test_an_unfinished_run_is_not_mixed_with_another(edges: Path, tmp_path: Path) -> None:

@@ -1,11 +1,12 @@
-"""Writing files so that a reader, or a crash, never sees half of one."""
+"""Writing files so that a reader, or a crash, never sees half of one, and keeping other writers out."""
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,3 +37,47 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write ``value`` as indented JSON to ``path`` in one step."""
     write_text(path, json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the file ``path`` while the block runs; `BlockingIOError` with the holder's process if another does.
+
+    The system lets go of the file when a process ends, however it ends: there are no stale locks.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        # A file that is no longer there was its holder's until just now, and somebody may hold a new one.
+        if not _take(handle) or not path.exists() or not os.path.samestat(os.fstat(handle), path.stat()):
+            raise BlockingIOError(os.read(handle, 20).decode(errors="replace"))
+        os.truncate(handle, 0)
+        os.write(handle, str(os.getpid()).encode())
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # Windows removes no file that is open
+                path.unlink(missing_ok=True)
+    finally:
+        os.close(handle)
+
+
+def _take(handle: int) -> bool:
+    """Lock an open file; true also where the file system knows no locks."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+    import fcntl
+
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True

@@ -10,7 +10,8 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,6 +56,7 @@ FILES = {
     ENVIRONMENT: "versions, machine, command, time, memory",
     CHECKPOINT: "the state to resume an unfinished run from",
 }
+LOCK = ".lock"
 Record = dict[str, float]
 
 
@@ -188,45 +190,46 @@ def fit(
         config = config.model_copy(update={"train": train_settings})
         if start == folder.resolve():
             raise RunError(f"{folder} is the run to start from; choose another folder with --out")
-    _claim(folder, config, overwrite=overwrite)
-    model = Embedder.from_config(config) if start is None else Embedder.load(start).continue_with(config)
-    graph = load_graph(config.graph, encoding=None if start is None else model.inputs.encoding)
-    described: dict[str, Any] = {"fingerprint": graph.fingerprint(), "summary": summary(graph)}
-    if start is not None:
-        described["start"] = hashlib.sha256((start / WEIGHTS).read_bytes()).hexdigest()
-    if overwrite:
-        for name in FILES:
-            (folder / name).unlink(missing_ok=True)
-    if (folder / GRAPH).exists():
-        before = read_json(folder / GRAPH)
-        for key, what in {"fingerprint": f"graph {config.graph.source!r}", "start": f"weights in {start}"}.items():
-            if before.get(key) != described.get(key):
-                raise RunError(
-                    f"{folder} holds an unfinished run on another state of the {what}; "
-                    "start anew with --overwrite, or choose another folder with --out"
-                )
-    files.write_text(folder / CONFIG, configuration.to_toml(config))
-    files.write_json(folder / GRAPH, described)
-    if on_graph is not None:
-        on_graph(graph)
-    metrics = _Metrics(folder / METRICS, every=config.train.log_every, epochs=config.train.epochs)
+    with _alone(folder):
+        _claim(folder, config, overwrite=overwrite)
+        model = Embedder.from_config(config) if start is None else Embedder.load(start).continue_with(config)
+        graph = load_graph(config.graph, encoding=None if start is None else model.inputs.encoding)
+        described: dict[str, Any] = {"fingerprint": graph.fingerprint(), "summary": summary(graph)}
+        if start is not None:
+            described["start"] = hashlib.sha256((start / WEIGHTS).read_bytes()).hexdigest()
+        if overwrite:
+            for name in FILES:
+                (folder / name).unlink(missing_ok=True)
+        if (folder / GRAPH).exists():
+            before = read_json(folder / GRAPH)
+            for key, what in {"fingerprint": f"graph {config.graph.source!r}", "start": f"weights in {start}"}.items():
+                if before.get(key) != described.get(key):
+                    raise RunError(
+                        f"{folder} holds an unfinished run on another state of the {what}; "
+                        "start anew with --overwrite, or choose another folder with --out"
+                    )
+        files.write_text(folder / CONFIG, configuration.to_toml(config))
+        files.write_json(folder / GRAPH, described)
+        if on_graph is not None:
+            on_graph(graph)
+        metrics = _Metrics(folder / METRICS, every=config.train.log_every, epochs=config.train.epochs)
 
-    def note(record: Record) -> None:
-        metrics.add(record)
-        if on_epoch is not None:
-            on_epoch(record)
+        def note(record: Record) -> None:
+            metrics.add(record)
+            if on_epoch is not None:
+                on_epoch(record)
 
-    model.fit(graph, warm=start is not None, on_epoch=note, checkpoint=folder / CHECKPOINT)
-    metrics.close()
-    model.save(folder)
-    model.embeddings_.save(folder / EMBEDDINGS)
-    described |= {"changes": model.changes_, "warnings": model.warnings_}
-    files.write_json(folder / GRAPH, described)
-    record = environment.describe(command, started=started, resumed_at=model.epochs_ - len(model.metrics_))
-    files.write_json(folder / ENVIRONMENT, record)
-    (folder / CHECKPOINT).unlink(missing_ok=True)
-    last = read_metrics(folder)[-1:] or [{}]
-    return Outcome(folder, described["summary"], record, last[0], model.changes_, model.warnings_)
+        model.fit(graph, warm=start is not None, on_epoch=note, checkpoint=folder / CHECKPOINT)
+        metrics.close()
+        model.save(folder)
+        model.embeddings_.save(folder / EMBEDDINGS)
+        described |= {"changes": model.changes_, "warnings": model.warnings_}
+        files.write_json(folder / GRAPH, described)
+        record = environment.describe(command, started=started, resumed_at=model.epochs_ - len(model.metrics_))
+        files.write_json(folder / ENVIRONMENT, record)
+        (folder / CHECKPOINT).unlink(missing_ok=True)
+        last = read_metrics(folder)[-1:] or [{}]
+        return Outcome(folder, described["summary"], record, last[0], model.changes_, model.warnings_)
 
 
 def evaluate(
@@ -411,11 +414,33 @@ def read_text(path: Path) -> str:
         raise RunError(f"{path} is damaged: not UTF-8 text; fit or evaluate the run again") from None
 
 
-def _claim(folder: Path, config: Config, *, overwrite: bool) -> None:
-    """See that the folder is new, or an unfinished run of the same settings, or may be written over."""
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep other trainings out of a run folder."""
     if folder.exists() and not folder.is_dir():
         raise RunError(f"{folder} is a file; choose a folder with --out")
-    if not folder.exists() or all(path.name.startswith(".") for path in folder.iterdir()):
+    new = not folder.exists()
+    with ExitStack() as stack:
+        if new:
+            stack.callback(_remove_empty, folder)
+        try:
+            stack.enter_context(files.locked(folder / LOCK))
+        except BlockingIOError as error:
+            raise RunError(
+                f"{folder} is in use by another training (process {error}); wait for its end, or choose another folder "
+                "with --out"
+            ) from None
+        yield
+
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def _claim(folder: Path, config: Config, *, overwrite: bool) -> None:
+    """See that the folder is new, or an unfinished run of the same settings, or may be written over."""
+    if all(path.name.startswith(".") for path in folder.iterdir()):
         return
     if not (folder / CONFIG).exists():
         raise RunError(f"{folder} is not empty and no run folder; choose another with --out")
