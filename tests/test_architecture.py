@@ -17,7 +17,7 @@ ORDER = (  # noqa: SIM905
     "textfile columns links convert tables codereader codegraph synthetic "
     "catalogue sources datasets "
     "inputs operators loader posterior pairs collapse encoders networks augment learner walks diffusion readout methods train "
-    "embeddings factors logistic probe splits sanity evaluate linktask plots model run experiments show cli __main__"
+    "embeddings factors logistic probe splits sanity evaluate linktask plots model run paper cells experiments reproduce show cli __main__"
 ).split()
 HEAVY = (
     "torch",

@@ -302,6 +302,36 @@ def methods() -> None:
     show.methods()
 
 
+@app.command()
+def reproduce(
+    what: Annotated[list[str], typer.Argument(metavar="WHAT...", help="table1 to table7, or all.")],
+    *,
+    datasets: Annotated[list[str] | None, typer.Option(metavar="NAMES", help="Graphs: a,b,c or repeated.")] = None,
+    methods: Annotated[list[str] | None, typer.Option(metavar="NAMES", help="Methods; sanity for baselines.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Trainings per cell.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Few epochs and splits, small graphs: does it work?")] = False,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where tables and records go.")] = Path("results"),
+    workers: Annotated[int, typer.Option(min=0, help="Processes; 0 takes one per core.")] = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Make tables of the paper again: train what is not stored yet, and write Markdown, CSV and a picture."""
+    from dssl import show
+    from dssl.reproduce import TABLES, Options
+    from dssl.reproduce import reproduce as make
+
+    options = Options(datasets=_parts(datasets), methods=_parts(methods), seeds=seeds, quick=quick)
+    for name in list(TABLES) if what == ["all"] else what:
+        with show.Jobs(name, quiet=quiet) as progress:
+            written = make(name, options, out, workers=workers, on_plan=progress.plan, on_record=progress.record)
+        for path in written:
+            typer.echo(path)
+
+
+def _parts(given: list[str] | None) -> tuple[str, ...]:
+    """Values of an option that may be repeated, or be a list with commas."""
+    return tuple(name.strip() for part in given or () for name in part.split(",") if name.strip())
+
+
 @app.command(rich_help_panel="Look")
 def recipes() -> None:
     """List the published settings for `dssl fit --recipe`, with the data sets that they have numbers for."""

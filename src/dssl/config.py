@@ -115,6 +115,12 @@ class DSSLSettings(MethodSection):
     projector: bool = Field(default=True, description="Train through a projection that the embedding is taken before.")
     reconstruction_weight: float = Field(default=5.0, ge=0, description="Weight of reconstructing the features.")
     reconstruction_dim: int = Field(default=256, ge=1, description="Components of the features that are reconstructed.")
+    link_reconstruction_weight: float = Field(
+        default=5.0, ge=0, description="Weight of reconstructing the links, where they can be foretold."
+    )
+    link_reconstruction_dim: int = Field(
+        default=128, ge=1, description="Components of the links that are reconstructed."
+    )
     negatives: int = Field(default=0, ge=0, description="Random nodes per node that it is pushed away from.")
     distillation_weight: float = Field(
         default=0.0, ge=0, description="Weight of teaching the factors the clusters of linked pairs of nodes."
@@ -226,6 +232,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "center": False,
             "projector": False,
             "reconstruction_weight": 0.0,
+            "link_reconstruction_weight": 0.0,
             "distillation_weight": 0.0,
         },
     },

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from dssl.graph import Graph
     from dssl.linktask import LinkTask
-    from dssl.model import DSSL
+    from dssl.model import Embedder
     from dssl.probe import Split
 
 View = Literal["embedding", "trained", "factorwise"]
@@ -48,6 +48,7 @@ class Job:
         baseline: a sanity baseline instead of a training: ``majority``, ``raw``, ``smoothed``, ``hops``, ``adjacency``.
         splits: random splits of the labelled nodes.
         split_seed: their seed.
+        shares: shares of train, validation and test in random splits.
         protocol: ``random``, or the name of published splits: ``geom-gcn``, ``linkx``, ``public``.
         hide_links: train without some links, and rank those.
         views: what of the model is judged: the whole ``embedding``, its ``trained`` columns, or ``factorwise``,
@@ -62,6 +63,7 @@ class Job:
     baseline: str = ""
     splits: int = 10
     split_seed: int = 0
+    shares: tuple[float, float, float] = (0.6, 0.2, 0.2)
     protocol: str = "random"
     hide_links: bool = False
     views: tuple[View, ...] = ("embedding",)
@@ -70,8 +72,12 @@ class Job:
     @property
     def key(self) -> str:
         """A name that changes with everything that changes the result."""
-        text = json.dumps(asdict(self), sort_keys=True)
+        changed = {name: value for name, value in asdict(self).items() if value != _DEFAULTS.get(name)}
+        text = json.dumps(changed, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+_DEFAULTS = asdict(Job("", ""))
 
 
 def run(
@@ -192,10 +198,10 @@ def perform(job: Job) -> Record:
 
 
 def _train(job: Job) -> Record:
-    from dssl.model import DSSL
+    from dssl.model import Embedder
 
     graph, task = _graph(job)
-    model = DSSL(**{"seed": job.seed, **job.settings})
+    model = Embedder(**{"seed": job.seed, **job.settings})
     begun = time.perf_counter()
     model.fit(graph)
     seconds = time.perf_counter() - begun
@@ -208,10 +214,11 @@ def _train(job: Job) -> Record:
     for view in job.views:
         ranked = None if view == "factorwise" else task  # which is for nodes: its many columns would take long on pairs
         result["views"][view] = _judge(job, graph, ranked, splits, _view(model, graph, view))
-    if task is not None and hasattr(model, "link_scores"):
-        result["links_model"] = _model_links(model, task)
-    if graph.y is not None:
-        result |= _meaning(model, graph)
+    if model.config.method.name == "dssl":
+        if task is not None:
+            result["links_model"] = _model_links(model, task)
+        if graph.y is not None:
+            result |= _meaning(model, graph)
     return result
 
 
@@ -252,7 +259,7 @@ def _judge(
     return result
 
 
-def _view(model: DSSL, graph: Graph, view: View) -> NDArray[np.float32]:
+def _view(model: Embedder, graph: Graph, view: View) -> NDArray[np.float32]:
     import numpy as np
 
     if view == "embedding":
@@ -261,7 +268,7 @@ def _view(model: DSSL, graph: Graph, view: View) -> NDArray[np.float32]:
     return trained if view == "trained" else factorwise(model, graph, trained)
 
 
-def factorwise(model: DSSL, graph: Graph, values: NDArray[np.float32]) -> NDArray[np.float32]:
+def factorwise(model: Embedder, graph: Graph, values: NDArray[np.float32]) -> NDArray[np.float32]:
     """[v_i | Σ_j w_ij q(k | i, j) v_j for each k]: the neighbours apart by the reason of the link, ``(N, (K+1) d)``."""
     import numpy as np
     from scipy import sparse
@@ -276,22 +283,19 @@ def factorwise(model: DSSL, graph: Graph, values: NDArray[np.float32]) -> NDArra
     return np.hstack(blocks).astype(np.float32)
 
 
-def _model_links(model: DSSL, task: LinkTask) -> dict[str, float]:
+def _model_links(model: Embedder, task: LinkTask) -> dict[str, float]:
     from dssl import linktask
 
     return linktask.score_pairs(task, "model", lambda pairs: model.link_scores(task.graph, pairs))
 
 
-def _meaning(model: DSSL, graph: Graph) -> Record:
+def _meaning(model: Embedder, graph: Graph) -> Record:
     """Whether classes that link alike have alike factors (section 4.4 of the paper), where it is defined."""
     import math
 
     from dssl import meaning
 
-    try:
-        nodes = model.factors(graph).nodes
-    except RunError:
-        return {}
+    nodes = model.factors(graph).nodes
     both = {
         "with_diagonal": meaning.similarity_correlation(graph, nodes),
         "without_diagonal": meaning.similarity_correlation(graph, nodes, diagonal=False),
@@ -317,16 +321,12 @@ def _load(source: str) -> Graph:
 
 
 def _splits(job: Job, graph: Graph) -> Sequence[Split]:
-    from dssl import datasets, probe
+    from dssl.splits import Protocol
 
     if graph.y is None or not job.splits:
         return []
-    if job.protocol == "random":
-        return probe.random_splits(graph.y, count=job.splits, seed=job.split_seed)
-    published = datasets.published_splits(job.graph)
-    if job.protocol not in published:
-        raise RunError(f"graph {job.graph!r} has no {job.protocol} splits; it has {', '.join(published) or 'none'}")
-    return [probe.Split(*split) for split in published[job.protocol][: job.splits]]
+    protocol = Protocol(name=job.protocol, source=job.graph, count=job.splits, shares=job.shares, seed=job.split_seed)
+    return protocol.splits(graph.y)
 
 
 def _plain(value: Any) -> Any:

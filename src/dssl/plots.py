@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -190,9 +190,58 @@ def _figure(width: float, height: float, *, panels: bool = True) -> tuple[Figure
 
 def _save(figure: Figure, path: Path) -> None:
     with replacing(path) as temporary:
-        figure.savefig(temporary, dpi=150, format="png", metadata={"Software": None})
+        ending = path.suffix.removeprefix(".")  # no date, so that the same picture is the same file
+        figure.savefig(
+            temporary, dpi=150, format=ending, metadata={"Date": None} if ending == "svg" else {"Software": None}
+        )
 
 
 def _is_curve(name: str, value: Any) -> bool:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return number and math.isfinite(value) and name not in NOT_CURVES
+
+
+def dots(
+    title: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    points: Mapping[tuple[str, str], tuple[float, float, float | None]],
+    path: str | Path,
+) -> None:
+    """Draw a table as a row of dots per graph: ours with its deviation, the paper's as a hollow diamond.
+
+    Args:
+        title: above the picture.
+        rows: names of the rows, drawn from top to bottom.
+        columns: names of the columns, each a colour.
+        points: mean, deviation and the paper's mean (or none) by row and column.
+        path: where to write it, as SVG or PNG by its ending.
+    """
+    shown = [row for row in rows if any((row, column) in points for column in columns)]
+    figure, axes = _figure(8, 1.5 + 0.42 * len(shown))
+    for at, column in enumerate(columns):
+        colour, marker = _look(at)
+        here = [(place, points[row, column]) for place, row in enumerate(shown) if (row, column) in points]
+        offset = 0.6 * (at / max(len(columns) - 1, 1) - 0.5)
+        places = [place + offset for place, _ in here]
+        axes.errorbar(
+            [point[0] for _, point in here],
+            places,
+            xerr=[point[1] for _, point in here],
+            fmt=marker,
+            color=colour,
+            markersize=4,
+            linewidth=0.8,
+            label=column,
+        )
+        printed = [(point[2], place) for place, (_, point) in zip(places, here, strict=True) if point[2] is not None]
+        if printed:
+            axes.plot(
+                *zip(*printed, strict=True), linestyle="", marker="D", markersize=6, fillstyle="none", color=colour
+            )
+    axes.set_yticks(range(len(shown)), shown)
+    axes.invert_yaxis()
+    axes.grid(axis="x", linewidth=0.3)
+    axes.set_title(f"{title}\n(hollow: as printed in the paper)", fontsize=9)
+    axes.legend(fontsize=6, loc="center left", bbox_to_anchor=(1, 0.5))
+    _save(figure, Path(path))

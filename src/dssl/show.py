@@ -151,6 +151,53 @@ class Stages:
             self.console.print(self.prefix + stage, markup=False, highlight=False, soft_wrap=True)
 
 
+class Jobs:
+    """Progress over many trainings on stderr: a bar on a terminal, a line for each elsewhere.
+
+    Args:
+        name: what they are for.
+        quiet: show nothing but what failed.
+    """
+
+    def __init__(self, name: str, *, quiet: bool) -> None:
+        self.name, self.quiet = name, quiet
+        self.console = Console(stderr=True)
+        self.bar = Bar(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+            TimeRemainingColumn(),
+            console=self.console,
+            disable=quiet or not self.console.is_terminal,
+        )
+        self.task: Any = None
+        self.total = self.done = 0
+
+    def __enter__(self) -> Jobs:
+        self.bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.bar.stop()
+
+    def plan(self, count: int) -> None:
+        """Say how many there are."""
+        self.total = count
+        self.task = self.bar.add_task(self.name, total=count)
+
+    def record(self, job: Any, record: Mapping[str, Any]) -> None:
+        """Count one that is done."""
+        self.done += 1
+        what = f"{self.name}: {job.row} on {job.graph}"
+        self.bar.update(self.task, advance=1, description=what)
+        if "error" in record:
+            self.console.print(f"{what}: {record['error']}", markup=False)
+        elif not self.quiet and not self.console.is_terminal:
+            self.console.print(f"{self.done}/{self.total} {what}: {record['seconds']:.0f} s", markup=False)
+
+
 def evaluation(folder: Path, result: Mapping[str, Any]) -> None:
     """Print an evaluation beside the sanity baselines."""
     console = _out()

@@ -40,6 +40,8 @@ PLAIN: dict[str, Any] = {
     "projector": False,
     "reconstruction_weight": 0.0,
     "reconstruction_dim": 4,
+    "link_reconstruction_weight": 0.0,
+    "link_reconstruction_dim": 4,
     "negatives": 0,
     "distillation_weight": 0.0,
 }
@@ -411,6 +413,7 @@ OURS = {
     "center": True,
     "projector": True,
     "reconstruction_weight": 1.0,
+    "link_reconstruction_weight": 1.0,
     "balance_weight": 0.2,
     "entropy_weight": 0.1,
     "distillation_weight": 0.5,
@@ -536,3 +539,70 @@ def test_uniform_posteriors_are_not_taught() -> None:
     method = model(inference="uniform", distillation_weight=0.5)
     method.prepare(random_graph(), seed=0)
     assert method._pairs is None
+
+
+def communities(size: int = 20, groups: int = 3) -> Graph:
+    """Groups of nodes that are all linked: links can be foretold from links."""
+    pairs = [(g * size + i, g * size + j) for g in range(groups) for i in range(size) for j in range(i) if (i + j) % 3]
+    x = np.random.default_rng(0).normal(size=(size * groups, 7))
+    return Graph.from_edges(*np.array(pairs).T, x=x)
+
+
+def test_links_are_reconstructed_as_a_loop_over_nodes_says() -> None:
+    graph = communities()
+    with_links, without = model(link_reconstruction_weight=2.0), model()
+    with_links.prepare(graph, seed=0)
+    without.load_state_dict({k: v for k, v in with_links.state_dict().items() if not k.startswith("link_decoder")})
+    batch = full_batch(graph, CPU)
+    dense = graph.adjacency().toarray()
+    scale = 1 / np.sqrt(dense.sum(axis=0))
+    u, sizes, _ = np.linalg.svd(scale[:, None] * dense * scale)
+    wanted = u[:, :4] * sizes[:4]
+    embedding = with_links.embed(graph)
+    assert with_links.link_decoder is not None
+    decoded = with_links.link_decoder(torch.from_numpy(embedding)).detach().numpy()
+    # Components of equal size may be turned, and signs differ: compare what does not depend on it.
+    assert with_links._link_targets is not None
+    targets = with_links._link_targets
+    np.testing.assert_allclose(targets @ targets.T, wanted @ wanted.T, atol=1e-4)
+    cosines = [decoded[i] @ targets[i] / np.linalg.norm(decoded[i]) / np.linalg.norm(targets[i]) for i in range(60)]
+    share = link_share(graph)
+    assert share > 0.5
+    difference = (with_links.train()(batch) - without.train()(batch)).item()
+    assert difference == pytest.approx(2.0 * share * (1 - np.mean(cosines)), rel=1e-3)
+
+
+def link_share(graph: Graph) -> float:
+    from dssl.readout import link_auc
+
+    return max(0.0, 2 * link_auc(graph, seed=0) - 1)
+
+
+def test_links_that_cannot_be_foretold_are_not_reconstructed() -> None:
+    graph = random_graph()
+    method = model(link_reconstruction_weight=2.0)
+    method.prepare(graph, seed=0)
+    assert method._link_share == pytest.approx(link_share(graph))
+    method.prepare(communities(), seed=0)
+    assert method._link_share > 0.5
+
+
+def test_link_components_of_a_warm_start_are_turned_to_the_decoder_and_stay_the_same_otherwise() -> None:
+    graph = communities()
+    method = model(link_reconstruction_weight=2.0)
+    method.prepare(graph, seed=0)
+    assert method._link_targets is not None
+    first = method._link_targets.copy()
+    method.prepare(graph, seed=0)
+    again = method._link_targets
+    np.testing.assert_allclose(again @ again.T, first @ first.T, atol=1e-4)
+    assert method.link_decoder is not None
+    told = method.link_decoder(torch.from_numpy(method.embed(graph))).detach().numpy()
+    assert np.square(again - told).sum() < np.square(first - told).sum()
+
+
+def test_a_graph_without_links_has_none_to_reconstruct() -> None:
+    graph = Graph.from_edges([], [], num_nodes=4, x=np.eye(4, 7))
+    method = model(link_reconstruction_weight=2.0)
+    method.prepare(graph, seed=0)
+    assert torch.isfinite(method.train()(full_batch(graph, CPU)))

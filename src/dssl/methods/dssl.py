@@ -58,7 +58,9 @@ from dssl import collapse, pairs, posterior
 from dssl.encoders import Dense, Encoder
 from dssl.graph import Graph
 from dssl.loader import Batch, full_batch, mini_batches
+from dssl.matrices import normalised_matrix
 from dssl.networks import Branch, Head
+from dssl.readout import link_auc
 from dssl.svd import components, truncated_svd
 
 Estimator = Literal["exact", "gumbel", "gumbel-soft"]
@@ -93,6 +95,9 @@ class DSSLModel(nn.Module):
         projector: whether the loss sees the embedding through a network.
         reconstruction_weight: weight of the cosine loss of a linear decoder of the features.
         reconstruction_dim: columns of the features' SVD that are decoded; at most F.
+        link_reconstruction_weight: weight of the cosine loss of a linear decoder of the links, times how much better
+            than chance links can be foretold from other links (`dssl.readout.link_auc`): no label is looked at.
+        link_reconstruction_dim: columns of the SVD of the normalised adjacency matrix that are decoded.
         negatives: random nodes per centre that it is pushed away from.
         distillation_weight: weight of the cross-entropy with the clusters of the links' pairs of features.
     """
@@ -121,6 +126,8 @@ class DSSLModel(nn.Module):
         projector: bool,
         reconstruction_weight: float,
         reconstruction_dim: int,
+        link_reconstruction_weight: float,
+        link_reconstruction_dim: int,
         negatives: int,
         distillation_weight: float,
     ) -> None:
@@ -133,6 +140,7 @@ class DSSLModel(nn.Module):
         self.local_weight, self.global_weight = local_weight, global_weight
         self.entropy_weight, self.balance_weight = entropy_weight, balance_weight
         self.prototype_update, self.reconstruction_weight = prototype_update, reconstruction_weight
+        self.link_reconstruction_weight = link_reconstruction_weight
         self.negatives, self.distillation_weight = negatives, distillation_weight
 
         self.online = Branch(encoder, projector=projector, center=center)
@@ -145,12 +153,16 @@ class DSSLModel(nn.Module):
         self.prototypes = nn.Parameter(torch.randn(num_factors, dim))
         width = min(reconstruction_dim, in_dim)
         self.decoder = Dense(dim, width) if reconstruction_weight else None
+        self.link_decoder = Dense(dim, link_reconstruction_dim) if link_reconstruction_weight else None
         # Made last, as a copy: it draws nothing, and every ablation starts from the same weights.
         self.target = copy.deepcopy(self.online).requires_grad_(False)
         self.register_buffer("prototype_sums", torch.zeros(num_factors, dim), persistent=False)
         # Of the first fit: a warm start decodes the same components. All zeros before.
         self.register_buffer("basis", torch.zeros(in_dim, width) if reconstruction_weight else None)
+        self.register_buffer("fitted", torch.zeros((), dtype=torch.bool))  # whether a training began before
         self._targets: NDArray[np.float32] | None = None
+        self._link_targets: NDArray[np.float32] | None = None
+        self._link_share = 0.0
         self._pairs: pairs.Clusters | None = None
         self._meter = collapse.Meter()
         self._whole: tuple[Graph, Batch] | None = None
@@ -159,7 +171,9 @@ class DSSLModel(nn.Module):
     # --- the four verbs of a method --------------------------------------------------------------------------
 
     def prepare(self, graph: Graph, *, seed: int) -> None:
-        """Make the targets of the reconstruction, the leading components of the features, and the pair clusters."""
+        """Make the targets of the reconstruction, leading components of features and links, and the pair clusters."""
+        self._link_targets = self._link_components(graph, seed)
+        self._link_share = 0.0 if self._link_targets is None else max(0.0, 2 * link_auc(graph, seed=seed) - 1)
         if graph.x is None:
             return
         self._targets = self._components(graph.x, seed)
@@ -209,8 +223,11 @@ class DSSLModel(nn.Module):
         )
         extra: dict[str, Tensor] = {}
         if self.decoder is not None and self._targets is not None:
-            extra["reconstruction"] = self._reconstruction(embedding, batch)
+            extra["reconstruction"] = _reconstruction(self.decoder, embedding, self._targets, batch)
             loss = loss + self.reconstruction_weight * extra["reconstruction"]
+        if self.link_decoder is not None and self._link_targets is not None:
+            extra["links"] = _reconstruction(self.link_decoder, embedding, self._link_targets, batch)
+            loss = loss + self._link_share * self.link_reconstruction_weight * extra["links"]
         if self._pairs is not None and batch.links.nnz:
             extra["distillation"] = self._distillation(batch, v, z, log_p)
             loss = loss + self.distillation_weight * extra["distillation"]
@@ -392,14 +409,24 @@ class DSSLModel(nn.Module):
         basis[:, : vectors.shape[1]] = torch.from_numpy(vectors)
         return np.pad(values, ((0, 0), (0, basis.shape[1] - values.shape[1])))  # fewer nodes than columns
 
-    def _reconstruction(self, embedding: Tensor, batch: Batch) -> Tensor:
-        assert self.decoder is not None and self._targets is not None
-        count = batch.num_centres
-        wanted = torch.from_numpy(self._targets[batch.nodes[:count]]).to(batch.device)
-        present = wanted.square().sum(dim=1) > 0
-        if not bool(present.any()):
-            return embedding.new_zeros(())
-        return 1 - F.cosine_similarity(self.decoder(embedding[:count])[present], wanted[present], dim=1).mean()
+    def _link_components(self, graph: Graph, seed: int) -> NDArray[np.float32] | None:
+        """Leading components of D^−½ A D^−½, shape ``(N, link_reconstruction_dim)``.
+
+        They are turned to fit what the decoder says of the graph already: nothing after a cold start, whose decoder
+        says nothing of use, and what was decoded before after a warm one, whose components would have other axes.
+        """
+        if self.link_decoder is None or not graph.num_arcs:
+            return None
+        width = self.link_decoder.weight.shape[1]
+        values = truncated_svd(normalised_matrix(graph.adjacency()), width, seed=seed)
+        values = np.pad(values, ((0, 0), (0, width - values.shape[1])))
+        fitted = cast(Tensor, self.fitted)
+        if not bool(fitted):
+            fitted.fill_(True)
+            return values
+        told = self.link_decoder(torch.from_numpy(self.embed(graph)).to(self.prototypes.device))
+        left, _, right = np.linalg.svd(values.T @ told.detach().cpu().numpy())
+        return np.asarray(values @ (left @ right), np.float32)
 
     def _distillation(self, batch: Batch, v: Tensor, z: Tensor, log_p: Tensor) -> Tensor:
         """Cross-entropy of the posterior with the pair clusters, a mean over (a sample of) the links."""
@@ -460,3 +487,13 @@ def repulsion(v: Tensor, z: Tensor, variance: float, count: int) -> Tensor:
     others = torch.randint(z.shape[0], (v.shape[0], count), device=v.device)
     distances = (v[:, None, :] - z[others]).square().sum(dim=2)
     return variance * (torch.logsumexp(-distances.flatten() / variance, dim=0) - float(np.log(distances.numel())))
+
+
+def _reconstruction(decoder: Dense, embedding: Tensor, targets: NDArray[np.float32], batch: Batch) -> Tensor:
+    """One minus the mean cosine of what is decoded and what is wanted, over the centres where something is wanted."""
+    count = batch.num_centres
+    wanted = torch.from_numpy(targets[batch.nodes[:count]]).to(batch.device)
+    present = wanted.square().sum(dim=1) > 0
+    if not bool(present.any()):
+        return embedding.new_zeros(())
+    return 1 - F.cosine_similarity(decoder(embedding[:count])[present], wanted[present], dim=1).mean()
