@@ -92,6 +92,12 @@ def test_bad_values_are_named(text: str, said: str) -> None:
     assert ";" not in str(caught.value)
 
 
+def test_a_high_pass_is_of_hops_alone() -> None:
+    assert resolve(settings=["high_pass=true"]).encoder.high_pass
+    with pytest.raises(ConfigError, match=r"encoder: high_pass is of the encoder 'hops', not of 'gcn'"):
+        resolve(settings=["high_pass=true", "encoder=gcn"])
+
+
 def test_a_section_must_be_a_table(tmp_path: Path) -> None:
     file = tmp_path / "c.toml"
     file.write_text("train = 5\n")

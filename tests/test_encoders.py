@@ -13,11 +13,10 @@ from dssl.loader import full_batch
 from tests.test_loader import CPU, random_graph
 
 
-def make(name: str, *, layers: int = 2, **options: object) -> encoders.Encoder:
+def make(name: str, *, layers: int = 2, batch_norm: bool = False, high_pass: bool = False) -> encoders.Encoder:
+    options = {"batch_norm": batch_norm, "high_pass": high_pass}
     with rng.seeded(0, "init"):
-        return encoders.build(
-            name, in_dim=7, dim=5, hidden_dim=6, layers=layers, dropout=0.0, batch_norm=bool(options.get("batch_norm"))
-        )
+        return encoders.build(name, in_dim=7, dim=5, hidden_dim=6, layers=layers, dropout=0.0, **options)
 
 
 @pytest.mark.parametrize("name", encoders.NAMES)
@@ -92,6 +91,45 @@ def test_one_layer_equals_pyg(name: str, layer: type) -> None:
         else:
             other = GINConv(torch.nn.Sequential(*encoder.layers[0][:3]))
         torch.testing.assert_close(encoder(batch), other(batch.x, batch.edge_index), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("high_pass", [False, True])
+def test_hops_are_means_of_means_node_by_node_and_differences_to_them(high_pass: bool) -> None:
+    graph = random_graph(nodes=12, weighted=True)
+    encoder = make("hops", high_pass=high_pass).eval()
+    with torch.no_grad():
+        for block in encoder.blocks:
+            block.bias.normal_(generator=torch.Generator().manual_seed(1))
+    x = torch.from_numpy(np.array(graph.x, np.float32))
+
+    def mean(rows: torch.Tensor, i: int) -> torch.Tensor:
+        own = range(graph.indptr[i], graph.indptr[i + 1])
+        total = sum(graph.weights[e] for e in own)
+        return sum((graph.weights[e] / total * rows[graph.indices[e]] for e in own), start=torch.zeros(rows.shape[1]))
+
+    wanted = [x @ encoder.blocks[0].weight + encoder.blocks[0].bias]
+    for hop in (1, 2):
+        rows = x @ encoder.blocks[hop].weight + encoder.blocks[hop].bias
+        for _ in range(hop):
+            rows = torch.stack([mean(rows, i) for i in range(12)])
+        wanted.append(rows)
+    if high_pass:
+        rows = x @ encoder.difference.weight
+        wanted.append(torch.stack([rows[i] - mean(rows, i) for i in range(12)]))
+    hidden = torch.cat(wanted, dim=1)
+    found = encoder.out(torch.where(hidden > 0, hidden, encoder.activation.weight * hidden))
+    torch.testing.assert_close(encoder(full_batch(graph, CPU)), found, atol=1e-5, rtol=1e-4)
+
+
+def test_a_difference_to_the_neighbours_is_nothing_where_they_are_alike() -> None:
+    ring = Graph.from_edges(np.arange(6), np.roll(np.arange(6), 1), x=np.ones((6, 7)))
+    plain, high = make("hops"), make("hops", high_pass=True)
+    seen = []
+    high.activation.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].detach()))
+    high(full_batch(ring, CPU))
+    assert seen[0].shape == (6, 24)
+    assert float(seen[0][:, 18:].abs().max()) < 1e-6 < float(seen[0][:, :18].abs().max())
+    assert plain(full_batch(ring, CPU)).shape == (6, 5)
 
 
 def test_a_module_of_ones_own() -> None:

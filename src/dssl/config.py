@@ -57,6 +57,9 @@ class EncoderSettings(Section):
     layers: int = Field(default=2, ge=1, le=16, description="Number of layers: how many links away a node sees.")
     dropout: float = Field(default=0.0, ge=0, lt=1, description="Share of hidden values dropped in training.")
     batch_norm: bool = Field(default=False, description="Normalise each hidden value over the nodes.")
+    high_pass: bool = Field(
+        default=False, description="Of hops: also how a node's features differ from the mean of its neighbours'."
+    )
     skip: bool = Field(
         default=True, description="Put principal components of features and links beside the trained vector."
     )
@@ -66,6 +69,12 @@ class EncoderSettings(Section):
         description="Components of the features and of each of their averages; twice of smoothed ones.",
     )
     skip_link_dim: int = Field(default=256, ge=1, description="Components of the links.")
+
+    @model_validator(mode="after")
+    def _keep_high_pass_to_hops(self) -> EncoderSettings:
+        if self.high_pass and self.name != "hops":
+            raise ValueError(f"high_pass is of the encoder 'hops', not of {self.name!r}")
+        return self
 
 
 class DSSLSettings(MethodSection):

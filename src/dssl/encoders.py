@@ -169,17 +169,18 @@ class GAT(_Stack):
 class Hops(Encoder):
     """Ego, 1-hop and 2-hop means kept apart: [X W₀ | P X W₁ | … | P^L X W_L] → PReLU → W.
 
-    For graphs whose neighbours are not alike: the node's own features are never mixed into an average, and a
-    difference of the blocks is a high-pass filter.
+    For graphs whose neighbours are not alike: the node's own features are never mixed into an average. With
+    ``high_pass`` there is a block more, (I − P) X W: how a node differs from its neighbours.
     """
 
     def __init__(
-        self, *, in_dim: int, dim: int, hidden_dim: int, layers: int, dropout: float, batch_norm: bool
+        self, *, in_dim: int, dim: int, hidden_dim: int, layers: int, dropout: float, batch_norm: bool, high_pass: bool
     ) -> None:
         super().__init__()
         self.dim, self.hops = dim, layers
         self.blocks = nn.ModuleList(Dense(in_dim, hidden_dim) for _ in range(layers + 1))
-        width = hidden_dim * (layers + 1)
+        self.difference = Dense(in_dim, hidden_dim, bias=False) if high_pass else None
+        width = hidden_dim * (layers + 1 + high_pass)
         self.norm = BatchNorm(width) if batch_norm else nn.Identity()
         self.activation = nn.PReLU()
         self.dropout = nn.Dropout(dropout)
@@ -193,6 +194,9 @@ class Hops(Encoder):
             for _ in range(hop):
                 h = batch.mean @ h
             parts.append(h)
+        if self.difference is not None:
+            h = self.difference(batch.x)
+            parts.append(h - batch.mean @ h)
         return cast(Tensor, self.out(self.dropout(self.activation(self.norm(torch.cat(parts, dim=1))))))
 
 
@@ -218,7 +222,15 @@ class Wrapped(Encoder):
 
 
 def build(
-    name: str, *, in_dim: int, dim: int, hidden_dim: int, layers: int, dropout: float, batch_norm: bool
+    name: str,
+    *,
+    in_dim: int,
+    dim: int,
+    hidden_dim: int,
+    layers: int,
+    dropout: float,
+    batch_norm: bool,
+    high_pass: bool = False,
 ) -> Encoder:
     """Make a built-in encoder by name.
 
@@ -230,11 +242,18 @@ def build(
         layers: number of layers, or of hops.
         dropout: share of hidden values dropped in training.
         batch_norm: normalise hidden values over the batch.
+        high_pass: of the hops encoder: also the differences to the neighbours.
     """
     sizes = [in_dim, *[hidden_dim] * (layers - 1), dim]
     if name == "hops":
         return Hops(
-            in_dim=in_dim, dim=dim, hidden_dim=hidden_dim, layers=layers, dropout=dropout, batch_norm=batch_norm
+            in_dim=in_dim,
+            dim=dim,
+            hidden_dim=hidden_dim,
+            layers=layers,
+            dropout=dropout,
+            batch_norm=batch_norm,
+            high_pass=high_pass,
         )
     stacks: dict[str, type[_Stack]] = {"gcn": GCN, "gat": GAT, "sage": SAGE, "gin": GIN, "mlp": MLP}
     if name not in stacks:

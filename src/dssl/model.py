@@ -381,6 +381,7 @@ class Embedder:
                     layers=options.layers,
                     dropout=options.dropout,
                     batch_norm=options.batch_norm,
+                    high_pass=options.high_pass,
                 )
             return methods.build(self.config.method, encoder=encoder, in_dim=in_dim, epochs=self.config.train.epochs)
 
