@@ -16,7 +16,7 @@ ORDER = (  # noqa: SIM905
     "features graph matrices cache statistics meaning structure "
     "textfile columns links convert tables codereader codegraph synthetic "
     "catalogue sources datasets "
-    "inputs operators loader posterior pairs collapse encoders networks augment learner walks diffusion readout methods train "
+    "inputs operators loader posterior pairs collapse encoders networks augment learner walks diffusion structural readout lookup methods train "
     "embeddings factors logistic probe splits sanity evaluate linktask plots model run paper cells experiments reproduce show cli __main__"
 ).split()
 HEAVY = (

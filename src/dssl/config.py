@@ -147,7 +147,11 @@ MethodSettings = Annotated[
     | of.GCASettings
     | of.SAGESettings
     | of.CCASSGSettings
-    | of.GraphACLSettings,
+    | of.GraphACLSettings
+    | of.DeepWalkSettings
+    | of.Node2VecSettings
+    | of.LINESettings
+    | of.Struc2VecSettings,
     Field(discriminator="name"),
 ]
 METHODS: dict[str, type[MethodSection]] = {

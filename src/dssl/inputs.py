@@ -23,7 +23,8 @@ class Inputs:
         self_loops: whether links from a node to itself are removed or kept.
         num_features: number of feature columns F.
         feature_names: their names, or none.
-        structure: kind of features made from the links, or none if the nodes came with features.
+        structure: kind of features made from the links, None if the nodes came with features, or ``none`` if nothing
+            looks at features.
         seed: seed of the features made from the links.
         fingerprint: the graph that was fitted, where the features made from its links mean nothing elsewhere.
         encoding: how the columns of a node table became features, or none.
@@ -45,7 +46,7 @@ class Inputs:
         *,
         directed: bool,
         self_loops: SelfLoops,
-        structure: Literal["auto", "degree", "svd", "identity"],
+        structure: Literal["auto", "degree", "svd", "identity", "none"],
         structure_dim: int,
         seed: int,
     ) -> tuple[Inputs, Graph]:
@@ -55,13 +56,17 @@ class Inputs:
             graph: any graph.
             directed: keep the direction of links.
             self_loops: remove or keep links from a node to itself.
-            structure: features to make from the links if the nodes have none.
+            structure: features to make from the links if the nodes have none; ``none`` drops those that there are.
             structure_dim: number of their columns, where the kind leaves a choice.
             seed: seed of the features made from the links.
         """
         linked = links(graph, directed=directed, self_loops=self_loops)
-        kind = choose(linked, structure) if graph.x is None else None
-        ready = linked if kind is None else structural_features(linked, kind, dim=structure_dim, seed=seed)
+        kind: str | None
+        if structure == "none":
+            kind, ready = structure, linked.replace(x=None, feature_names=None)
+        else:
+            kind = choose(linked, structure) if graph.x is None else None
+            ready = linked if kind is None else structural_features(linked, kind, dim=structure_dim, seed=seed)
         inputs = cls(
             directed=directed,
             self_loops=self_loops,
@@ -69,7 +74,7 @@ class Inputs:
             feature_names=ready.feature_names,
             structure=kind,
             seed=seed,
-            fingerprint=linked.fingerprint() if kind is not None and kind not in INDUCTIVE else None,
+            fingerprint=linked.fingerprint() if kind not in (None, "none", *INDUCTIVE) else None,
             encoding=graph.encoding,
         )
         return inputs, ready
@@ -80,6 +85,8 @@ class Inputs:
         if self.structure is None:
             self._check_columns(graph)
             return linked
+        if self.structure == "none":
+            return linked.replace(x=None, feature_names=None)
         if graph.x is not None:
             raise GraphError(
                 f"graph {graph.name!r} has {graph.num_features:,} feature columns, but the model was fitted on a graph "

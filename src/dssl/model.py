@@ -357,7 +357,7 @@ class Embedder:
             graph,
             directed=options.directed,
             self_loops=options.self_loops,
-            structure=options.structure,
+            structure=options.structure if self._looks_at_features else "none",
             structure_dim=options.structure_dim,
             seed=self.config.seed,
         )
@@ -365,12 +365,19 @@ class Embedder:
         self._inputs = inputs
         return ready
 
+    @property
+    def _looks_at_features(self) -> bool:
+        return self.config.method.traits.features or self.config.encoder.skip
+
     def _build(self, in_dim: int) -> nn.Module:
         from dssl import encoders, methods
 
         options = self.config.encoder
         with rng.seeded(self.config.seed, "init"):
-            if self._module is not None:
+            encoder: Encoder | None
+            if not self.config.method.traits.encoder:
+                encoder = None
+            elif self._module is not None:
                 encoder = _wrapped(self._module, in_dim=in_dim, dim=options.dim, hops=options.layers)
             else:
                 encoder = encoders.build(
@@ -383,7 +390,9 @@ class Embedder:
                     batch_norm=options.batch_norm,
                     high_pass=options.high_pass,
                 )
-            return methods.build(self.config.method, encoder=encoder, in_dim=in_dim, epochs=self.config.train.epochs)
+            return methods.build(
+                self.config.method, encoder=encoder, dim=options.dim, in_dim=in_dim, epochs=self.config.train.epochs
+            )
 
     def _build_readout(self) -> Readout | None:
         from dssl.readout import Readout
@@ -454,6 +463,8 @@ def _module(encoder: Any) -> nn.Module | None:
 
 
 def _check_encoder(config: configuration.Config, module: nn.Module | None) -> None:
+    if config.encoder.name == CUSTOM and not config.method.traits.encoder:
+        raise ConfigError(f"the method {config.method.name} trains no encoder; leave out encoder")
     if config.encoder.name == CUSTOM and module is None:
         raise ConfigError(
             "the encoder 'custom' is a torch module of your own: give the module itself, in Python, as "

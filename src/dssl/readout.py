@@ -66,8 +66,8 @@ class Readout(nn.Module):
         """
         assert graph.x is not None
         adjacency = graph.undirected().adjacency()
-        order = np.argsort(_keys(graph.ids), kind="stable")
-        self.keys = torch.from_numpy(_keys(graph.ids)[order])
+        order = np.argsort(id_keys(graph.ids), kind="stable")
+        self.keys = torch.from_numpy(id_keys(graph.ids)[order])
         self.features = torch.from_numpy(right_vectors(graph.x, self.dim, seed=seed))
         product = smoothed(graph.x, gcn_matrix(adjacency))
         most = max(ENTRIES // graph.num_nodes, LEAST)
@@ -100,7 +100,7 @@ class Readout(nn.Module):
 
     def _rows(self, ids: pa.Array) -> Floats:
         """Rows of U for the nodes of a graph; zeros for nodes that the fitted graph did not have."""
-        known, table, wanted = self.keys.cpu().numpy(), self.links.cpu().numpy(), _keys(ids)
+        known, table, wanted = self.keys.cpu().numpy(), self.links.cpu().numpy(), id_keys(ids)
         at = np.searchsorted(known, wanted).clip(max=len(known) - 1)
         return np.where((known[at] == wanted)[:, None], table[at], np.float32(0))
 
@@ -168,7 +168,7 @@ def _held_out_auc(upper: sparse.coo_array, draw: np.random.Generator, share: flo
     return float(roc_auc_score(np.repeat([1, 0], held.sum()), np.concatenate(scores)))
 
 
-def _keys(ids: pa.Array) -> NDArray[np.int64]:
+def id_keys(ids: pa.Array) -> NDArray[np.int64]:
     """Ids as int64: integers as they are, strings by a hash."""
     if pa.types.is_integer(ids.type):
         return np.asarray(ids.to_numpy(), np.int64)

@@ -235,3 +235,70 @@ class GraphACLSettings(MethodSection):
     predictor_dim: int = Field(default=256, ge=1, description="Width of the hidden layer of the predictor.")
     negatives: int = Field(default=512, ge=1, description="Random nodes that all nodes are pushed away from in a step.")
     pairs: int = Field(default=65536, ge=1, description="Most links that a step looks at.")
+
+
+def _table_traits(home: str, citation: str, *, scales: str, epochs: int, weighted: bool = True) -> Traits:
+    """The traits of a method with a row per node: it knows the nodes that it was fitted on, and links alone."""
+    return Traits(
+        home,
+        citation,
+        inductive=False,
+        features=False,
+        directed=True,
+        weighted=weighted,
+        scales=scales,
+        encoder=False,
+        defaults={"encoder": {"skip": False}, "train": {"epochs": epochs}},
+    )
+
+
+class DeepWalkSettings(MethodSection):
+    """Skip-gram on random walks; ``train.epochs`` is the number of walks per node."""
+
+    traits = _table_traits(
+        "node2vec:Node2Vec", "Perozzi et al., KDD 2014", scales="walks; one thread, no matrix", epochs=40
+    )
+    name: Literal["deepwalk"] = Field(default="deepwalk", description="Method that trains a vector per node.")
+    walk_length: int = Field(default=40, ge=1, description="Steps of a walk [t].")
+    window: int = Field(default=10, ge=1, description="Largest distance of two nodes along a walk [w].")
+    negatives: int = Field(default=5, ge=1, description="Random nodes per pair that are pushed away.")
+    step_size: float = Field(default=0.025, gt=0, description="Step of the first epoch; it falls to nearly nothing.")
+
+
+class Node2VecSettings(MethodSection):
+    """Skip-gram on biased walks; ``train.epochs`` is the number of walks per node."""
+
+    traits = _table_traits(
+        "node2vec:Node2Vec", "Grover & Leskovec, KDD 2016", scales="walks; one thread, no matrix", epochs=20
+    )
+    name: Literal["node2vec"] = Field(default="node2vec", description="Method that trains a vector per node.")
+    return_weight: float = Field(default=1.0, gt=0, description="How much less likely a walk turns back [p].")
+    away_weight: float = Field(default=0.5, gt=0, description="How much less likely a walk goes away [q].")
+    walk_length: int = Field(default=80, ge=1, description="Steps of a walk [l].")
+    window: int = Field(default=10, ge=1, description="Largest distance of two nodes along a walk [k].")
+    negatives: int = Field(default=5, ge=1, description="Random nodes per pair that are pushed away.")
+    step_size: float = Field(default=0.025, gt=0, description="Step of the first epoch; it falls to nearly nothing.")
+
+
+class LINESettings(MethodSection):
+    """First- and second-order proximity, side by side."""
+
+    traits = _table_traits("line:LINE", "Tang et al., WWW 2015", scales="links; one thread, no matrix", epochs=500)
+    name: Literal["line"] = Field(default="line", description="Method that trains a vector per node.")
+    negatives: int = Field(default=5, ge=1, description="Random nodes per link that are pushed away [K].")
+    step_size: float = Field(default=0.025, gt=0, description="Step of the first epoch; it falls to nearly nothing.")
+
+
+class Struc2VecSettings(MethodSection):
+    """Skip-gram on walks among nodes in like places; ``train.epochs`` is the number of walks per node."""
+
+    traits = _table_traits(
+        "struc2vec:Struc2Vec", "Ribeiro et al., KDD 2017", scales="N log N pairs, then walks", epochs=10, weighted=False
+    )
+    name: Literal["struc2vec"] = Field(default="struc2vec", description="Method that trains a vector per node.")
+    rings: int = Field(default=4, ge=1, le=16, description="How many links away places are compared [K].")
+    stay: float = Field(default=0.3, gt=0, le=1, description="Chance of a walk to stay in its layer [q].")
+    walk_length: int = Field(default=80, ge=1, description="Steps of a walk.")
+    window: int = Field(default=10, ge=1, description="Largest distance of two nodes along a walk.")
+    negatives: int = Field(default=5, ge=1, description="Random nodes per pair that are pushed away.")
+    step_size: float = Field(default=0.025, gt=0, description="Step of the first epoch; it falls to nearly nothing.")

@@ -89,9 +89,10 @@ def train(
                 loss = method(batch)
                 if not bool(torch.isfinite(loss)):
                     raise RunError(f"the loss is not finite in epoch {done + 1}; lower train.learning_rate")
-                optimizer.zero_grad(set_to_none=True)
-                loss.backward()
-                optimizer.step()
+                if loss.requires_grad:  # a table of vectors has moved its rows already
+                    optimizer.zero_grad(set_to_none=True)
+                    loss.backward()
+                    optimizer.step()
                 steps.after_step()
         record = steps.after_epoch()
         done += 1

@@ -63,8 +63,18 @@ def walks(
     Returns:
         Positions, shape ``(W, length + 1)``; −1 after a node without links.
     """
-    heaps = np.zeros(0) if graph.weights is None else np.cumsum(graph.weights, dtype=np.float64)
+    heaps = np.zeros(0) if graph.weights is None else running_sums(graph.indptr, graph.weights)
     return _walks(graph.indptr, graph.indices, heaps, starts.astype(np.int64), length, np.uint64(seed), p, q)
+
+
+def running_sums(indptr: NDArray[np.int64], weights: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Running sums of weights that add up to one in each row, however small they are there."""
+    filled = np.diff(indptr) > 0
+    totals = np.ones(len(indptr) - 1)
+    if len(weights):
+        totals[filled] = np.add.reduceat(np.asarray(weights, np.float64), indptr[:-1][filled])
+    sums: NDArray[np.float64] = np.cumsum(weights / np.repeat(totals, np.diff(indptr)), dtype=np.float64)
+    return sums
 
 
 @_compiled
@@ -148,6 +158,59 @@ def _walks(
                 chosen = np.int64(_neighbour(indptr, indices, heaps, node, state))
             before, node = node, chosen
             out[w, step + 1] = node
+    return out
+
+
+@_compiled
+def layered_walks(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    heaps: NDArray[np.float64],
+    upward: NDArray[np.float64],
+    starts: NDArray[np.int64],
+    length: int,
+    stay: float,
+    seed: np.uint64,
+) -> NDArray[np.int32]:
+    """Walk through several layers of links among the same nodes; a change of layer is no step of the walk.
+
+    Args:
+        indptr: row pointers of all layers, one after another: node i of layer k is row k · N + i.
+        indices: ends of the links, as nodes.
+        heaps: running sums of their weights.
+        upward: chance to change to the layer above rather than below, shape ``(layers, N)``; a layer in which the node
+            has no links is not entered.
+        starts: nodes to start from, in the lowest layer, shape ``(W,)``.
+        length: steps within layers.
+        stay: chance to stay in the layer, above 0.
+        seed: a walk follows from it and its start.
+
+    Returns:
+        Nodes, shape ``(W, length + 1)``; −1 after a node without links.
+    """
+    layers, n = upward.shape
+    out = np.full((starts.shape[0], length + 1), -1, np.int32)
+    for w in range(starts.shape[0]):
+        node, layer, step = starts[w], 0, 0
+        out[w, 0] = node
+        state = _mix(seed * _GOLDEN + np.uint64(node) + np.uint64(1))
+        while step < length:
+            row = layer * n + node
+            if indptr[row] == indptr[row + 1]:
+                break
+            state += _GOLDEN
+            if _unit(state) < stay:
+                state += _GOLDEN
+                node = np.int64(_neighbour(indptr, indices, heaps, row, state))
+                step += 1
+                out[w, step] = node
+                continue
+            state += _GOLDEN
+            above = layer + 1 < layers and indptr[row + n] < indptr[row + n + 1]
+            if above and (layer == 0 or _unit(state) < upward[layer, node]):
+                layer += 1
+            elif layer > 0:
+                layer -= 1
     return out
 
 

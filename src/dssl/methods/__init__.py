@@ -47,12 +47,13 @@ class Method(Protocol):
         """Say in plain sentences what went wrong in training and what to change."""
 
 
-def build(settings: MethodSettings, *, encoder: Encoder, in_dim: int, epochs: int) -> nn.Module:
+def build(settings: MethodSettings, *, encoder: Encoder | None, dim: int, in_dim: int, epochs: int) -> nn.Module:
     """Make a method from its section of the configuration.
 
     Args:
         settings: the section.
-        encoder: the encoder; a method without one takes only the length of its vectors.
+        encoder: the encoder, or none for a method without one.
+        dim: length of the vectors.
         in_dim: number of features.
         epochs: how long it will be trained, for those whose steps change along the way.
     """
@@ -61,4 +62,4 @@ def build(settings: MethodSettings, *, encoder: Encoder, in_dim: int, epochs: in
     values: dict[str, Any] = settings.model_dump(exclude={"name"})
     known = inspect.signature(made).parameters
     values |= {name: value for name, value in {"in_dim": in_dim, "epochs": epochs}.items() if name in known}
-    return cast(nn.Module, made(encoder if settings.traits.encoder else encoder.dim, **values))
+    return cast(nn.Module, made(dim if encoder is None else encoder, **values))

@@ -1,0 +1,135 @@
+r"""struc2vec: nodes in like places get like vectors.
+
+Ribeiro, Saverese, Figueiredo: *struc2vec: Learning Node Representations from Structural Identity*, KDD 2017.
+
+Walks go through a graph of K layers in which nodes are linked by how alike their surroundings are:
+
+.. math::
+    f_k(u, v) &= f_{k-1}(u, v) + g(s(R_k(u)), s(R_k(v))) \tag{1} \\
+    w_k(u, v) &= e^{-f_k(u, v)} \\
+    w(u_k, u_{k+1}) &= \log(\Gamma_k(u) + e), \qquad w(u_k, u_{k-1}) = 1
+
+with R_k the ring of nodes k links away, s its ordered degrees, g their distance (`dssl.structural`) and Γ_k(u) how many
+of u's links in layer k weigh more than the mean. A walk stays in its layer with the chance ``stay`` and then goes along
+w_k; otherwise it changes layer. Skip-gram on the walks gives the vectors.
+
+All three of the paper's ways to save time are on: compressed sequences, nodes of like degree compared only, and few
+layers. Where we differ: negative sampling in place of hierarchical softmax; an epoch is one walk from each node.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dssl.graph import Graph
+from dssl.lookup import Lookup, Starts
+from dssl.structural import candidates, degree_sequences, distances
+from dssl.walks import Draws, layered_walks, running_sums, train_walks
+
+AT_ONCE = 10_000  # walks that are held in memory
+
+
+class Struc2Vec(Lookup):
+    """Skip-gram on walks through the layers of structural likeness.
+
+    Args:
+        dim: length of the vectors.
+        rings: K, the number of layers.
+        stay: chance of a walk to stay in its layer.
+        walk_length: steps of a walk.
+        window: largest distance of a pair along a walk.
+        negatives: draws per pair.
+        step_size: of the first epoch.
+        epochs: walks per node.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        rings: int,
+        stay: float,
+        walk_length: int,
+        window: int,
+        negatives: int,
+        step_size: float,
+        epochs: int,
+    ) -> None:
+        super().__init__(dim, step_size=step_size, epochs=epochs)
+        self.layers, self.stay = rings, stay
+        self.walk_length, self.window, self.negatives = walk_length, window, negatives
+        self._links = np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0)
+        self._up = np.zeros((rings, 0))
+        self._others = Draws.of(np.ones(1))
+
+    def prepare(self, graph: Graph, *, seed: int) -> None:
+        """Make the tables and the layers."""
+        super().prepare(graph, seed=seed)
+        first, second = candidates(graph.degrees)
+        found = distances(degree_sequences(graph, self.layers), self.layers, first, second)
+        made = [layer(found[:, k], first, second, graph.num_nodes) for k in range(self.layers)]
+        stacked = sparse.csr_array(sparse.vstack(made, format="csr"))
+        indptr = stacked.indptr.astype(np.int64)
+        self._links = indptr, stacked.indices.astype(np.int32), running_sums(indptr, weights_in_rows(stacked))
+        self._up = np.stack([upward(matrix) for matrix in made])
+        self._others = Draws.of(np.ones(graph.num_nodes))
+
+    def learn(self, batch: Starts, vectors: NDArray[np.float32], contexts: NDArray[np.float32]) -> tuple[float, int]:
+        """Walk from the start nodes and go through the walks."""
+        starts, seed = batch
+        total, count = 0.0, 0
+        for begin in range(0, len(starts), AT_ONCE):
+            paths = layered_walks(
+                *self._links,
+                self._up,
+                starts[begin : begin + AT_ONCE],
+                self.walk_length,
+                self.stay,
+                np.uint64(seed),
+            )
+            loss, pairs = train_walks(
+                paths,
+                vectors,
+                contexts,
+                self._others.chance,
+                self._others.alias,
+                self.window,
+                self.negatives,
+                self.rate,
+                np.uint64(seed),
+            )
+            total, count = total + loss, count + pairs
+        return total, count
+
+
+def layer(
+    found: NDArray[np.float64], first: NDArray[np.int64], second: NDArray[np.int64], num_nodes: int
+) -> sparse.csr_array:
+    """The links of one layer in both directions, with f_k as values; pairs of infinite distance are not linked."""
+    there = np.isfinite(found)
+    start, end = first[there], second[there]
+    both = (np.concatenate([start, end]), np.concatenate([end, start]))
+    return sparse.csr_array((np.concatenate([found[there], found[there]]), both), shape=(num_nodes, num_nodes))
+
+
+def weights_in_rows(matrix: sparse.csr_array) -> NDArray[np.float64]:
+    """w_k up to a factor for each node, such that its nearest has weight one, whatever f_k is there, shape ``(A,)``."""
+    counts = np.diff(matrix.indptr)
+    least = np.zeros(len(counts))
+    if matrix.nnz:
+        least[counts > 0] = np.minimum.reduceat(matrix.data, matrix.indptr[:-1][counts > 0])
+    weights: NDArray[np.float64] = np.exp(np.repeat(least, counts) - matrix.data)
+    return weights
+
+
+def upward(matrix: sparse.csr_array) -> NDArray[np.float64]:
+    """The chance of each node to change to the layer above rather than below, for f_k as values, shape ``(N,)``."""
+    weights = np.exp(-matrix.data)
+    heavy = weights > (weights.mean() if len(weights) else 0.0)
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    gamma = np.bincount(rows[heavy], minlength=matrix.shape[0])
+    weight = np.log(gamma + np.e)
+    chances: NDArray[np.float64] = weight / (weight + 1)
+    return chances
