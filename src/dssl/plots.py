@@ -189,11 +189,13 @@ def _figure(width: float, height: float, *, panels: bool = True) -> tuple[Figure
 
 
 def _save(figure: Figure, path: Path) -> None:
-    with replacing(path) as temporary:
-        ending = path.suffix.removeprefix(".")  # no date, so that the same picture is the same file
-        figure.savefig(
-            temporary, dpi=150, format=ending, metadata={"Date": None} if ending == "svg" else {"Software": None}
-        )
+    """Write a picture in the format of its ending, with no date in it: the same picture is the same file."""
+    from matplotlib import rc_context
+
+    ending = path.suffix.removeprefix(".")
+    with replacing(path) as temporary, rc_context({"svg.hashsalt": "dssl"}):
+        notes = {"Date": None} if ending == "svg" else {"Software": None}
+        figure.savefig(temporary, dpi=150, format=ending, metadata=notes)
 
 
 def _is_curve(name: str, value: Any) -> bool:

@@ -1,0 +1,135 @@
+"""Tables come from stored runs alone, resume, and stand beside the paper's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from dssl import experiments, paper, reproduce
+from dssl.config import METHODS
+from dssl.errors import ConfigError, DsslError
+from dssl.experiments import Job, Record
+from dssl.reproduce import ABLATIONS, SANITY, Options, nmi_of_errors
+
+
+@pytest.fixture(autouse=True)
+def graphs(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DSSL_DATA", str(data_dir))
+
+
+def pretend(jobs: Sequence[Job], folder: Path, **_: object) -> list[Record]:
+    """Records as `experiments.run` gives them, with numbers that follow from the job."""
+    return [
+        {
+            "key": job.key,
+            "graph": job.graph,
+            "row": job.row,
+            "seed": job.seed,
+            "views": {
+                view: {"probe": {"accuracy": [0.5 + 0.01 * len(job.row), 0.6]}, "kmeans": {"nmi": 0.25}}
+                for view in job.views
+            },
+        }
+        for job in jobs
+    ]
+
+
+def test_the_papers_tables_have_a_number_for_each_graph() -> None:
+    for table in (paper.CLASSIFICATION, paper.GAT, paper.CLUSTERING):
+        assert all(tuple(row) == paper.GRAPHS for row in table.values())
+    assert paper.CLASSIFICATION["dssl"]["squirrel"] == (40.51, 0.38)
+    assert paper.CLUSTERING["dssl"]["twitch-de"] == (29.63, 0.08)
+    assert paper.SYNTHETIC["dssl"]["1"] == (94.83, 0.55)
+    assert set(paper.ABLATIONS) == set(ABLATIONS)
+
+
+@pytest.mark.parametrize("name", ["table1", "table2", "table3", "table5", "table7"])
+def test_each_table_is_written_three_ways(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(experiments, "run", pretend)
+    options = Options(datasets=("texas", "cora") if name != "table7" else (), methods=("dssl", "sanity"))
+    written = reproduce.reproduce(name, options, tmp_path)
+    assert [path.name for path in written] == [f"{name}.md", f"{name}.csv", f"{name}.svg"]
+    text = written[0].read_text()
+    assert "Beside the paper" in text
+    assert all(path.stat().st_size > 100 for path in written)
+    before = [path.read_bytes() for path in written]
+    assert [path.read_bytes() for path in reproduce.reproduce(name, options, tmp_path)] == before
+
+
+def test_table_one_names_graphs_that_are_not_here_and_judges_the_method_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(experiments, "run", pretend)
+    monkeypatch.setattr("dssl.datasets.available", lambda name: name != "penn94")
+    options = Options(datasets=("texas", "penn94"), methods=("dssl", "sanity"))
+    text = reproduce.reproduce("table1", options, tmp_path)[0].read_text()
+    assert "| penn94 | its files are not on this machine |" in text
+    assert (
+        "- texas: `dssl` 57.0, the best sanity baseline `random-encoder` 62.0: **the method does not beat it**." in text
+    )
+    assert "| texas | paper-terms | 62.11 ± 1.53 |" in text  # and not beside the default preset
+    assert "| texas | dssl | 62.11" not in text
+
+
+def test_table_one_has_every_method_and_baseline() -> None:
+    jobs = reproduce.classification_jobs(Options(datasets=("texas",)))
+    assert {job.row for job in jobs} == {*SANITY, *METHODS, "paper-terms"}
+    assert all(job.clusters for job in jobs if job.row != "majority")
+    seeds = reproduce.classification_jobs(Options(datasets=("texas",), methods=("dssl",), seeds=3))
+    assert sorted({job.seed for job in seeds}) == [0, 1, 2]
+
+
+def test_table_one_and_five_share_their_runs() -> None:
+    assert reproduce.TABLES["table1"][0] is reproduce.TABLES["table5"][0]
+
+
+def test_ablations_change_what_they_name() -> None:
+    jobs = reproduce.ablation_jobs(Options(datasets=("texas",), seeds=1))
+    settings = {job.row: job.settings for job in jobs}
+    assert settings["A1, paper-terms"] == {"recipe": "paper-terms:texas", "local_weight": 0.0}
+    assert settings["A2+A5, as printed"] == {"preset": "paper", "global_weight": 0.0, "inference": "uniform"}
+
+
+def test_table_four_compares_the_files_with_the_paper(tmp_path: Path) -> None:
+    text = reproduce.reproduce("table4", Options(datasets=("texas", "cora")), tmp_path)[0].read_text()
+    assert "| texas | 183 | 309 | 1,703 (paper 1,793) | 5 |" in text
+    assert "- texas: features is 1703, the paper prints 1793." in text
+    assert "cora:" not in text
+
+
+def test_table_six_has_the_edges_that_the_paper_prints(tmp_path: Path) -> None:
+    text = reproduce.reproduce("table6", Options(), tmp_path)[0].read_text()
+    assert "| h = 0.5 | 10,000 | 59,648 | 10 | 100 |" in text or "| h = 0.5 | 10,000 | 59,64" in text
+
+
+def test_unknown_names_are_refused_with_a_hint(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="did you mean 'table1'"):
+        reproduce.reproduce("tabel1", Options(), tmp_path)
+    with pytest.raises(ConfigError, match="unknown method 'sanit'"):
+        reproduce.reproduce("table1", Options(datasets=("texas",), methods=("sanit",)), tmp_path)
+    with pytest.raises(DsslError, match="txas"):
+        reproduce.reproduce("table1", Options(datasets=("txas",)), tmp_path)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.6])
+def test_the_information_in_a_partition_with_errors_is_sklearns(share: float) -> None:
+    from sklearn.metrics import normalized_mutual_info_score
+
+    size = 10_000
+    truth = [0] * int(size * share) + [1] * (size - int(size * share))
+    found = list(truth)
+    for label in (0, 1):
+        places = [i for i, value in enumerate(truth) if value == label]
+        for i in places[: round(0.3 * len(places))]:
+            found[i] = 1 - label
+    assert nmi_of_errors(share, 0.7) == pytest.approx(normalized_mutual_info_score(truth, found), abs=1e-6)
+
+
+def test_a_quick_table_runs_from_the_graph_to_the_files(tmp_path: Path) -> None:
+    options = Options(datasets=("texas",), methods=("dssl", "raw", "majority"), quick=True)
+    reproduce.reproduce("table1", options, tmp_path, workers=1)
+    stored = experiments.records(tmp_path / "runs")
+    assert {record["row"] for record in stored} == {"dssl", "paper-terms", "raw", "majority"}
+    assert "| texas |" in (tmp_path / "table1.md").read_text()
