@@ -101,6 +101,24 @@ def test_evaluating_several_runs_tells_seeds_from_splits(folder: Path) -> None:
     assert "runs/s8: linear probe" in done.stderr
 
 
+def test_tune_writes_a_recipe_that_fit_takes(folder: Path) -> None:
+    given = ["tune", "edges.csv", "--nodes", "nodes.csv", "--trials", "2", "--epochs", "2", "--out", "runs/t"]
+    done = call(*given, "--set", "splits=2", "--set", "skip=false", "--set", "dim=4", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "trial 2/2: " in done.stderr.splitlines()[-1]
+    for part in (
+        "best",
+        "of 2 trials",
+        "method.num_factors = ",
+        "dssl fit edges.csv --recipe runs/t/recipe.toml",
+    ):
+        assert part in done.stdout
+    assert "encoder.dim =" not in done.stdout  # set, so not varied
+    fitted = ["fit", "edges.csv", "--nodes", "nodes.csv", "--recipe", "runs/t/recipe.toml", "--out", "runs/tuned", "-q"]
+    assert call(*fitted, cwd=folder).returncode == 0
+    assert "train.epochs=2" in call("info", "runs/tuned", cwd=folder).stdout
+
+
 def test_info_shows_what_is_left_of_a_damaged_run(folder: Path) -> None:
     shutil.copytree(folder / "runs" / "mine", folder / "runs" / "broken")
     (folder / "runs" / "broken" / "graph.json").write_text("{")
@@ -185,7 +203,18 @@ def test_recipes_lists_titles_and_data_sets(folder: Path) -> None:
 
 def test_help_is_a_table_of_contents_with_examples(folder: Path) -> None:
     done = call("--help", cwd=folder)
-    for part in ("fit", "embed", "evaluate", "info", "datasets", "settings", "factors", "recipes", "dssl fit texas"):
+    for part in (
+        "fit",
+        "embed",
+        "evaluate",
+        "info",
+        "datasets",
+        "settings",
+        "factors",
+        "recipes",
+        "tune",
+        "dssl fit texas",
+    ):
         assert part in done.stdout
 
 
@@ -247,6 +276,12 @@ BAD = {
     "unknown protocol": (["evaluate", "runs/mine", "--protocol", "geomgcn"], "did you mean 'geom-gcn'?"),
     "protocol of another graph": (["evaluate", "runs/mine", "--protocol", "public"], "use the protocol random"),
     "evaluating with other training": (["evaluate", "runs/mine", "--set", "epochs=9"], "train.epochs was 3, is 9, but"),
+    "tune without labels": (["tune", "edges.csv"], "has no labels to select by"),
+    "tune no graph": (["tune"], "no graph is named"),
+    "unknown criterion": (["tune", "edges.csv", "--select", "los"], "did you mean 'loss'?"),
+    "unknown space": (["tune", "edges.csv", "--space", "wild"], "did you mean 'wide'?"),
+    "tune nothing": (["tune", "edges.csv", "--trials", "0"], "0 trials"),
+    "tune in a run": (["tune", "edges.csv", "--select", "loss", "--out", "runs/mine"], "holds no search"),
     "missing run to embed": (["embed", "runs/none", "-o", "v.csv"], "runs/none is not a run folder"),
     "missing run to look at": (["info", "runs/none"], "runs/none is not a run folder"),
     "missing output": (["embed", "runs/mine"], "--out"),

@@ -43,6 +43,8 @@ app = typer.Typer(
     dssl fit grown-edges.csv --nodes grown-nodes.csv --from runs/mine --out runs/grown
 
     dssl factors runs/mine -o links.parquet
+
+    dssl tune texas --trials 20
     """,
 )
 
@@ -186,6 +188,67 @@ def evaluate(
         show.evaluation(folders[0], results[folders[0]])
     else:
         show.evaluations(results)
+
+
+@app.command(rich_help_panel="Train and use")
+def tune(
+    graph: Source = None,
+    *,
+    trials: Annotated[int, typer.Option(help="Settings to try in all, those of earlier calls included.")] = 20,
+    select: Annotated[
+        str, typer.Option(help="Criterion: validation, effective-rank, calinski-harabasz or loss.")
+    ] = "validation",
+    space: Annotated[str, typer.Option(help="What is varied: paper or wide.")] = "paper",
+    epochs: Annotated[int | None, typer.Option(help="Epochs of every trial, in place of varying them.")] = None,
+    workers: Annotated[int, typer.Option(help="Processes, each with one thread.")] = 1,
+    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="By default runs/GRAPH-METHOD-SEED-tune.")] = None,
+    method: Annotated[str | None, typer.Option(help="Method that trains the encoder.")] = None,
+    encoder: Annotated[str | None, typer.Option(help="Kind of encoder, in place of varying it.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting of every trial, which is not varied; repeatable."),
+    ] = None,
+    preset: Annotated[str | None, typer.Option(help="Named settings to start from: default or paper.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="Published settings to start from, or a .toml file.")] = None,
+    config: Annotated[Path | None, typer.Option(metavar="FILE.toml", help="File with settings.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the search and of every training.")] = None,
+    nodes: Nodes = None,
+    label_column: LabelColumn = None,
+    quiet: Quiet = False,
+) -> None:
+    """Try settings on a graph and write the best as a recipe for `dssl fit`; the same command goes on if stopped."""
+    from dssl import run, show, spaces
+    from dssl import tune as tuning
+    from dssl.config import locate
+    from dssl.resolve import resolve
+
+    flags = {
+        "graph.source": graph,
+        "graph.nodes": nodes,
+        "graph.label_column": label_column,
+        "method.name": method,
+        "encoder.name": encoder,
+        "train.epochs": epochs,
+        "preset": preset,
+        "recipe": recipe,
+        "seed": seed,
+    }
+    resolved = resolve(flags, file=config, settings=settings or [])
+    given = [path for path, value in flags.items() if value is not None]
+    given += [locate(text.partition("=")[0].strip()) for text in settings or []]
+    folder = out or run.default_folder(resolved).with_name(f"{run.default_folder(resolved).name}-tune")
+    with show.Trials(trials, quiet=quiet) as progress:
+        outcome = tuning.search(
+            resolved,
+            folder,
+            trials=trials,
+            varied=spaces.space(space, resolved, fixed=given),
+            select=select,
+            workers=workers,
+            command=shlex.join(["dssl", *sys.argv[1:]]),
+            on_trial=progress.trial,
+        )
+    show.tuned(outcome, source=graph or resolved.graph.source, select=select, quiet=quiet)
 
 
 @app.command(rich_help_panel="Train and use")

@@ -22,6 +22,7 @@ from dssl.errors import DsslError
 
 if TYPE_CHECKING:
     from dssl.graph import Graph
+    from dssl.tune import Outcome
 
 # What the progress line shows of a record, with short names.
 SHOWN = {
@@ -196,6 +197,56 @@ class Jobs:
             self.console.print(f"{what}: {record['error']}", markup=False)
         elif not self.quiet and not self.console.is_terminal:
             self.console.print(f"{self.done}/{self.total} {what}: {record['seconds']:.0f} s", markup=False)
+
+
+class Trials:
+    """Progress of a search on stderr: a bar on a terminal, a line for each trial elsewhere.
+
+    Args:
+        trials: how many there will be.
+        quiet: show nothing.
+    """
+
+    def __init__(self, trials: int, *, quiet: bool) -> None:
+        self.trials = trials
+        self.console = Console(stderr=True, quiet=quiet)
+        columns = (TextColumn("trial {task.completed}/{task.total}"), BarColumn(), TimeRemainingColumn())
+        text = TextColumn("{task.fields[text]}")
+        self.bar = Bar(*columns, text, console=self.console, disable=not self.console.is_terminal)
+        self.task = self.bar.add_task("", total=trials, text="")
+
+    def __enter__(self) -> Trials:
+        self.bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.bar.stop()
+
+    def trial(self, done: int, value: float | None, best: float | None) -> None:
+        """Show the outcome of a trial, and the best so far."""
+        text = f"{'failed' if value is None else _number(value)}, best {_number(best)}"
+        if self.console.is_terminal:
+            self.bar.update(self.task, completed=done, text=text)
+        else:
+            self.console.print(f"trial {done}/{self.trials}: {text}", highlight=False)
+
+
+def tuned(found: Outcome, *, source: str, select: str, quiet: bool) -> None:
+    """Print what a search found, where it is, and how to use it."""
+    if quiet:
+        _out().print(str(found.recipe), markup=False, highlight=False, soft_wrap=True)
+        return
+    table = _pairs()
+    table.add_row("best", f"{select} {_number(found.value)} of {found.done} trials")
+    for path, value in found.changes.items():
+        table.add_row("", escape(f"{path} = {value}"))
+    if found.failed:
+        table.add_row("failed", escape(f"{len(found.failed)} trials, the first with: {found.failed[0]}"))
+    table.add_row("recipe", escape(str(found.recipe)))
+    table.add_row("next", escape(f"dssl fit {source} --recipe {found.recipe}"))
+    _out().print(table)
 
 
 def evaluation(folder: Path, result: Mapping[str, Any]) -> None:

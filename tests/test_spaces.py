@@ -1,0 +1,51 @@
+"""The spaces of a search: the paper's grids, valid values, and what is left out."""
+
+from __future__ import annotations
+
+import pytest
+
+from dssl import spaces
+from dssl.config import Config
+from dssl.errors import ConfigError
+from dssl.resolve import resolve
+from dssl.spaces import SPACES, Range, space
+
+
+def test_the_paper_s_grids() -> None:
+    grid = SPACES["paper"]
+    assert grid["train.learning_rate"] == (0.001, 0.005, 0.01)
+    assert grid["encoder.dim"] == (16, 32, 64)
+    assert grid["train.weight_decay"] == (5e-4, 1e-4, 5e-6, 1e-6)
+    for name in ("prototype_variance", "link_variance", "temperature"):
+        assert grid[f"method.{name}"] == (0.2, 0.4, 0.6, 0.8, 1.0)
+    assert grid["method.shift_scale"] == (0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
+    assert grid["method.num_factors"] == (2, 4, 6, 8, 16, 32)
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_every_value_of_a_space_is_allowed(name: str) -> None:
+    for path, part in SPACES[name].items():
+        for value in (part.low, part.high) if isinstance(part, Range) else part:
+            section, _, leaf = path.partition(".")
+            assert getattr(getattr(resolve({path: value}), section), leaf) == value
+
+
+def test_the_wide_space_holds_the_defaults() -> None:
+    base = Config().model_dump()
+    for path, part in SPACES["wide"].items():
+        section, _, leaf = path.partition(".")
+        value = base[section][leaf]
+        assert part.low <= value <= part.high if isinstance(part, Range) else value in part, path
+
+
+def test_what_is_set_or_of_no_use_is_not_varied() -> None:
+    found = space("paper", Config(), fixed=["encoder.dim"])
+    assert set(SPACES["paper"]) - set(found) == {"encoder.dim", "method.temperature"}
+    assert set(space("paper", resolve({"preset": "paper"}))) == set(SPACES["paper"])
+    other = space("wide", resolve({"method": "dgi"}))
+    assert "encoder.dim" in other
+    assert not [path for path in other if path.startswith("method.")]
+    with pytest.raises(ConfigError, match="unknown space 'papr', did you mean 'paper'"):
+        space("papr", Config())
+    with pytest.raises(ConfigError, match="nothing to vary"):
+        space("paper", Config(), fixed=list(spaces.SPACES["paper"]))
