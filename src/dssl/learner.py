@@ -115,7 +115,6 @@ def sampled_links(batch: Batch, most: int) -> tuple[Tensor, Tensor, Tensor]:
     start = np.repeat(np.arange(links.shape[0]), np.diff(links.indptr))
     end, weights = links.indices, links.data
     if links.nnz > most:
-        # A random stretch of a random stride would repeat patterns; a permutation of all links is cheap enough.
         chosen = torch.randperm(links.nnz)[:most].sort().values.numpy()
         start, end, weights = start[chosen], end[chosen], weights[chosen] * np.float32(links.nnz / most)
     places = (torch.from_numpy(side.astype(np.int64)).to(batch.device) for side in (start, end))

@@ -80,6 +80,8 @@ def _rings(indptr: Ints, indices: NDArray[np.int32], layers: int) -> tuple[Ints,
                     degrees[at], counts[at] = found[a], 1
                     at += 1
             pointers[source * layers + k + 1] = at
+            if k + 1 == layers:
+                break
             further = end
             for a in range(begin, end):
                 for e in range(indptr[queue[a]], indptr[queue[a] + 1]):

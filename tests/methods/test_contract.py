@@ -152,6 +152,24 @@ def test_a_method_with_a_table_knows_its_nodes_by_their_ids_and_no_others(method
     assert "\n" not in str(caught.value)
 
 
+def test_the_table_of_methods_has_a_row_for_each(capsys: pytest.CaptureFixture[str]) -> None:
+    from dssl import show
+
+    show.methods()
+    rows = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines()}
+    assert list(rows)[1:] == list(METHODS)
+    assert rows["dgi"][1:5] == ["yes"] * 4
+    assert rows["struc2vec"][1:5] == ["no", "no", "yes", "no"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_has_a_page(method: str) -> None:
+    pages = Path(__file__).resolve().parents[2] / "docs" / "methods"
+    assert any(
+        f"--method {method}`" in page.read_text().replace("\n", " ") or method == "dssl" for page in pages.glob("*.md")
+    )
+
+
 def test_dssl_is_the_estimator_of_one_method() -> None:
     from dssl.model import DSSL
 

@@ -9,6 +9,7 @@ import torch
 from dssl import augment, encoders, rng
 from dssl.loader import full_batch
 from dssl.methods.dgi import DGI, infomax
+from dssl.networks import Bilinear
 from tests.test_loader import CPU, random_graph
 
 
@@ -31,6 +32,18 @@ def test_the_loss_is_equation_1() -> None:
 
     total = sum(math.log(probability(h[i])) + math.log(1 - probability(corrupted[i])) for i in range(n))
     assert math.isclose(loss, -total / (2 * n), rel_tol=1e-4)
+
+
+def test_the_loss_is_half_of_pygs() -> None:
+    from torch_geometric.nn import DeepGraphInfomax
+
+    torch.manual_seed(0)
+    h, corrupted = torch.randn(2, 6, 4)
+    other = DeepGraphInfomax(4, encoder=torch.nn.Identity(), summary=None, corruption=None)
+    own = Bilinear(4)
+    own.weight.data.copy_(other.weight.data)
+    s = torch.sigmoid(h.mean(dim=0))
+    torch.testing.assert_close(2 * infomax(own(h, s), own(corrupted, s)), other.loss(h, corrupted, s))
 
 
 def test_extremes_stay_finite() -> None:

@@ -74,6 +74,17 @@ def test_the_divergence_is_that_of_the_distributions() -> None:
     torch.testing.assert_close(divergence(mean, log_std), wanted)
 
 
+def test_the_terms_are_those_of_pyg() -> None:
+    from torch_geometric.nn import VGAE as Other
+
+    torch.manual_seed(0)
+    z, log_std = torch.randn(6, 4), 0.3 * torch.randn(6, 4)
+    links, others = torch.randint(6, (2, 2, 9))
+    other = Other(encoder=torch.nn.Identity())
+    torch.testing.assert_close(reconstruction(z, links, others), other.recon_loss(z, links, others))
+    torch.testing.assert_close(divergence(z, log_std), other.kl_loss(z, log_std))
+
+
 def test_extremes_stay_finite() -> None:
     pairs = torch.tensor([[0], [1]])
     assert torch.isfinite(reconstruction(torch.tensor([[1e9], [-1e9]]), pairs, pairs))
