@@ -132,7 +132,10 @@ class DSSLSettings(MethodSection):
     )
     negatives: int = Field(default=0, ge=0, description="Random nodes per node that it is pushed away from.")
     distillation_weight: float = Field(
-        default=0.0, ge=0, description="Weight of teaching the factors the clusters of linked pairs of nodes."
+        default=1.0, ge=0, description="Weight of teaching the factors the clusters of linked pairs of nodes."
+    )
+    factor_readout: bool = Field(
+        default=False, description="Put the mean of the neighbours' vectors for each factor beside a node's own."
     )
 
 

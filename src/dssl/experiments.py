@@ -73,8 +73,18 @@ class Job:
     def key(self) -> str:
         """A name that changes with everything that changes the result."""
         changed = {name: value for name, value in asdict(self).items() if value != _DEFAULTS.get(name)}
-        text = json.dumps(changed, sort_keys=True)
+        text = json.dumps(changed, sort_keys=True) + _recipe(self.settings)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _recipe(settings: Mapping[str, Any]) -> str:
+    """What the recipe of a job says, so that another recipe of the same name is another job."""
+    if "recipe" not in settings:
+        return ""
+    from dssl.resolve import read_recipe, split_recipe
+
+    name, dataset = split_recipe(settings["recipe"])
+    return json.dumps(read_recipe(name).layers(name, dataset), sort_keys=True)
 
 
 _DEFAULTS = asdict(Job("", ""))
@@ -187,7 +197,7 @@ def perform(job: Job) -> Record:
     place = environment.describe("", started=started, resumed_at=0)
     return {
         "key": job.key,
-        **{name: value for name, value in asdict(job).items() if name not in ("views",)},
+        **_plain({name: value for name, value in asdict(job).items() if name != "views"}),
         **_plain(result),
         "seconds": round(time.perf_counter() - begun, 2),
         "peak_memory_mb": place["peak_memory_mb"],
@@ -273,14 +283,13 @@ def factorwise(model: Embedder, graph: Graph, values: NDArray[np.float32]) -> ND
     import numpy as np
     from scipy import sparse
 
+    from dssl.posterior import factor_means
+
     found = model.factors(graph)
     size = graph.num_nodes
-    degree = np.maximum(np.bincount(found.source, minlength=size), 1)
-    blocks = [values]
-    for factor in found.links.T:
-        weights = factor / degree[found.source]
-        blocks.append(sparse.csr_array((weights, (found.source, found.target)), shape=(size, size)) @ values)
-    return np.hstack(blocks).astype(np.float32)
+    weights = 1 / np.maximum(np.bincount(found.source, minlength=size), 1)[found.source]
+    links = sparse.csr_array((weights.astype(np.float32), (found.source, found.target)), shape=(size, size))
+    return np.hstack([values, factor_means(links, found.links, values)])
 
 
 def _model_links(model: Embedder, task: LinkTask) -> dict[str, float]:

@@ -200,6 +200,27 @@ def _arrays(*tensors: Tensor) -> list[Any]:
     return [tensor.detach().contiguous().numpy() for tensor in tensors]
 
 
+def factor_means(links: sparse.csr_array, q: NDArray[np.float32], values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Σ_j w_ij q(k | i, j) v_j for each factor k: a node's neighbours, apart by the reason of the link.
+
+    Args:
+        links: weights w of the links, shape ``(N, N)``.
+        q: posterior of each link, in the order of ``links.indices``, shape ``(A, K)``.
+        values: v, shape ``(N, d)``.
+
+    Returns:
+        A block of d columns for each factor, shape ``(N, K · d)``.
+
+    >>> links = sparse.csr_array([[0.0, 0.5, 0.5], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+    >>> q = np.array([[1, 0], [0, 1], [1, 0], [1, 0]], np.float32)
+    >>> factor_means(links, q, np.array([[1], [2], [4]], np.float32)).tolist()
+    [[1.0, 2.0], [1.0, 0.0], [1.0, 0.0]]
+    """
+    shape = links.shape
+    blocks = [sparse.csr_array((links.data * part, links.indices, links.indptr), shape=shape) @ values for part in q.T]
+    return np.hstack(blocks).astype(np.float32, copy=False)
+
+
 def rows(links: sparse.csr_array, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
     """Centre, neighbour and weight of each link, each of shape ``(A,)``."""
     start = np.repeat(np.arange(links.shape[0], dtype=np.int64), np.diff(links.indptr))

@@ -44,6 +44,7 @@ PLAIN: dict[str, Any] = {
     "link_reconstruction_dim": 4,
     "negatives": 0,
     "distillation_weight": 0.0,
+    "factor_readout": False,
 }
 
 
@@ -606,3 +607,17 @@ def test_a_graph_without_links_has_none_to_reconstruct() -> None:
     method = model(link_reconstruction_weight=2.0)
     method.prepare(graph, seed=0)
     assert torch.isfinite(method.train()(full_batch(graph, CPU)))
+
+
+def test_the_factor_readout_is_a_loop_over_links_and_factors() -> None:
+    graph = random_graph()
+    plain, wide = model(), model(factor_readout=True)
+    values, found = plain.embed(graph), wide.embed(graph)
+    q = plain.factors(graph)[0]
+    np.testing.assert_array_equal(found[:, :5], values)
+    for i in range(graph.num_nodes):
+        for k in range(3):
+            wanted = np.zeros(5)
+            for arc in range(graph.indptr[i], graph.indptr[i + 1]):
+                wanted += q[arc, k] * values[graph.indices[arc]] / (graph.indptr[i + 1] - graph.indptr[i])
+            np.testing.assert_allclose(found[i, 5 * (k + 1) : 5 * (k + 2)], wanted, atol=1e-5)

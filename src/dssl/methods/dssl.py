@@ -100,6 +100,7 @@ class DSSLModel(nn.Module):
         link_reconstruction_dim: columns of the SVD of the normalised adjacency matrix that are decoded.
         negatives: random nodes per centre that it is pushed away from.
         distillation_weight: weight of the cross-entropy with the clusters of the links' pairs of features.
+        factor_readout: whether the embedding also holds the mean of the neighbours' for each factor.
     """
 
     def __init__(
@@ -130,6 +131,7 @@ class DSSLModel(nn.Module):
         link_reconstruction_dim: int,
         negatives: int,
         distillation_weight: float,
+        factor_readout: bool,
     ) -> None:
         super().__init__()
         dim = encoder.dim
@@ -140,7 +142,7 @@ class DSSLModel(nn.Module):
         self.local_weight, self.global_weight = local_weight, global_weight
         self.entropy_weight, self.balance_weight = entropy_weight, balance_weight
         self.prototype_update, self.reconstruction_weight = prototype_update, reconstruction_weight
-        self.link_reconstruction_weight = link_reconstruction_weight
+        self.link_reconstruction_weight, self.factor_readout = link_reconstruction_weight, factor_readout
         self.negatives, self.distillation_weight = negatives, distillation_weight
 
         self.online = Branch(encoder, projector=projector, center=center)
@@ -263,12 +265,19 @@ class DSSLModel(nn.Module):
         return self._last
 
     def embed(self, graph: Graph) -> NDArray[np.float32]:
-        """Return the embedding of each node, before the projector, shape ``(N, dim)``."""
+        """Return the embedding of each node, before the projector, shape ``(N, dim)``.
+
+        With ``factor_readout`` the mean of the neighbours' for each factor stands beside it, ``(N, (1 + K) · dim)``.
+        """
         device = self.prototypes.device
         self.eval()
+        batch = full_batch(graph, device)
         with torch.no_grad():
-            embedding, _ = self.online(full_batch(graph, device))
-        return cast("NDArray[np.float32]", embedding.cpu().numpy())
+            embedding, _ = self.online(batch)
+        values = cast("NDArray[np.float32]", embedding.cpu().numpy())
+        if not self.factor_readout:
+            return values
+        return np.hstack([values, posterior.factor_means(batch.links, self.factors(graph)[0], values)])
 
     def factors(self, graph: Graph) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return q(k | v_i, z_j) of each arc in the graph's order, ``(A, K)``, and q(k | v_i), ``(N, K)``."""
@@ -424,7 +433,8 @@ class DSSLModel(nn.Module):
         if not bool(fitted):
             fitted.fill_(True)
             return values
-        told = self.link_decoder(torch.from_numpy(self.embed(graph)).to(self.prototypes.device))
+        known = self.embed(graph)[:, : self.online.encoder.dim].copy()
+        told = self.link_decoder(torch.from_numpy(known).to(self.prototypes.device))
         left, _, right = np.linalg.svd(values.T @ told.detach().cpu().numpy())
         return np.asarray(values @ (left @ right), np.float32)
 
