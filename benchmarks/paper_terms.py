@@ -18,7 +18,7 @@ import numpy as np
 from dssl import experiments, files, paper
 from dssl.experiments import Job, Record
 
-BASE = {"encoder": "gcn", "skip": False}
+BASE = {"encoder": "gcn", "skip": False, "distillation_weight": 0.0}
 CANDIDATES: dict[str, dict[str, Any]] = {
     "base": {},
     "batch norm": {"batch_norm": True},
@@ -26,16 +26,17 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     "links 15, batch norm": {"link_reconstruction_weight": 15.0, "batch_norm": True},
     "no link reconstruction": {"link_reconstruction_weight": 0.0},
     "no link reconstruction, reconstruction 1": {"link_reconstruction_weight": 0.0, "reconstruction_weight": 1.0},
-    "hidden 256": {"hidden_dim": 256},
     "negatives": {"negatives": 5, "batch_norm": True},
     "taught by pairs": {"distillation_weight": 1.0},
+    "taught by pairs, links 15": {"distillation_weight": 1.0, "link_reconstruction_weight": 15.0},
+    "taught by pairs, reconstruction 1": {"distillation_weight": 1.0, "reconstruction_weight": 1.0},
 }
 GRAPHS = [name for name in paper.GRAPHS if name != "penn94"]
 
 
-def jobs(graphs: list[str]) -> list[Job]:
+def jobs(graphs: list[str], candidates: list[str]) -> list[Job]:
     """Candidate by candidate, so that a run which is stopped has something of every graph."""
-    return [Job(graph, name, {**BASE, **changes}) for name, changes in CANDIDATES.items() for graph in graphs]
+    return [Job(graph, name, {**BASE, **CANDIDATES[name]}) for name in candidates for graph in graphs]
 
 
 def table(records: list[Record]) -> str:
@@ -77,10 +78,11 @@ def mean(scores: dict[str, list[float]], part: str) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--graphs", nargs="*", default=GRAPHS)
+    parser.add_argument("--candidates", nargs="*", default=list(CANDIDATES))
     parser.add_argument("--out", type=Path, default=Path("results/paper-terms"))
     parser.add_argument("--workers", type=int, default=0)
     options = parser.parse_args()
-    todo = jobs(options.graphs)
+    todo = jobs(options.graphs, options.candidates)
 
     def show(job: Job, record: Record) -> None:
         print(f"{job.graph} {job.row}: {record.get('error', str(record.get('seconds')) + ' s')}", flush=True)
