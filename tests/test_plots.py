@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import matplotlib.image
 import numpy as np
 import pytest
@@ -94,8 +96,8 @@ def test_tables_and_trainings_are_drawn_the_same_each_time(tmp_path: Path, endin
     drawn = []
     for at in range(2):
         table, curves = tmp_path / f"table{at}.{ending}", tmp_path / f"curves{at}.{ending}"
-        plots.dots("Table", ["texas", "cora", "nothing"], ["dssl", "raw"], points, table)
-        plots.comparison(runs, {"loss": "the loss"}, curves, title="Two trainings")
+        dssl.plots.dots("Table", ["texas", "cora", "nothing"], ["dssl", "raw"], points, table)
+        dssl.plots.comparison(runs, {"loss": "the loss"}, curves, title="Two trainings")
         drawn.append((table.read_bytes(), curves.read_bytes()))
     assert drawn[0] == drawn[1]
     start = b"<?xml" if ending == "svg" else b"\x89PNG"
