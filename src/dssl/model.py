@@ -168,6 +168,8 @@ class Embedder:
         _check_graph(graph)
         ready = self._fitted()[1].apply(graph) if warm else self._start(graph)
         settings = self.config.train
+        if hasattr(self._method, "epochs"):  # what changes along the training changes along this one
+            setattr(self._method, "epochs", settings.epochs)  # noqa: B010
         self.changes_ = [str(change) for change in ready.history]
         self.metrics_ = []
 

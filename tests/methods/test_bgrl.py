@@ -42,7 +42,8 @@ def test_the_loss_compares_predictions_with_the_other_view() -> None:
         second = augment.mask_columns(augment.drop_links(batch, 0.4), 0.1)
     total = 0.0
     for own, other in ((first, second), (second, first)):
-        p, t = method.predictor(method.encoder(own)).detach(), method.target(other).detach()
+        p = method.predictor(method.output(method.encoder(own))).detach()
+        t = method.target[1](method.target[0](other)).detach()
         total += sum(float(p[i] @ t[i] / (p[i].norm() * t[i].norm())) for i in range(len(p)))
     assert math.isclose(loss, 2 - total / len(batch.nodes), rel_tol=1e-4)
 
@@ -51,14 +52,14 @@ def test_no_gradient_reaches_the_target_and_it_follows_slowly() -> None:
     method = model()
     method(full_batch(random_graph(), CPU)).backward()
     assert all(p.grad is None for p in method.target.parameters())
-    assert all(p.grad is not None for p in method.encoder.parameters())
+    assert all(p.grad is not None for part in (method.encoder, method.output) for p in part.parameters())
     weight = method.encoder.layers[0].weight
-    before = method.target.layers[0].weight.clone()
+    before = method.target[0].layers[0].weight.clone()
     with torch.no_grad():
         weight.add_(1.0)
     method._epoch = 5  # half way: τ is half way between 0.8 and 1
     method.after_step()
-    torch.testing.assert_close(method.target.layers[0].weight, 0.9 * before + 0.1 * weight.detach())
+    torch.testing.assert_close(method.target[0].layers[0].weight, 0.9 * before + 0.1 * weight.detach())
 
 
 def test_lengths_do_not_matter() -> None:

@@ -11,7 +11,7 @@ negatives:
 
 and the same with the views exchanged; gradients stop at t. The target's parameters follow the online ones,
 :math:`\phi \leftarrow \tau \phi + (1 - \tau) \theta`, with τ rising to 1 along a cosine. A view masks columns of the
-features and drops links.
+features and drops links. As in the paper's code, the last layer too ends with batch normalisation and a PReLU.
 
 Where we differ: the loss is written as the sum of both directions of ``1 − cos``, which is Eq. 1 up to constants; 500
 epochs where the paper trains for 10,000, hence a learning rate without warm-up.
@@ -22,14 +22,14 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dssl.augment import drop_links, mask_columns
-from dssl.encoders import Dense, Encoder
+from dssl.encoders import BatchNorm, Dense, Encoder
 from dssl.graph import Graph
 from dssl.learner import Learner, follow
 from dssl.loader import Batch
@@ -65,8 +65,13 @@ class BGRL(Learner):
         self.momentum, self.epochs = momentum, epochs
         self.rates = (link_drop_1, feature_mask_1), (link_drop_2, feature_mask_2)
         self.predictor = nn.Sequential(Dense(encoder.dim, predictor_dim), nn.PReLU(), Dense(predictor_dim, encoder.dim))
-        self.target = copy.deepcopy(encoder).requires_grad_(False)
+        self.output = nn.Sequential(BatchNorm(encoder.dim), nn.PReLU())
+        self.target = nn.ModuleList([copy.deepcopy(encoder), copy.deepcopy(self.output)]).requires_grad_(False)
         self._epoch = 0
+
+    def vectors(self, batch: Batch) -> Tensor:
+        """Return h, shape ``(n, dim)``."""
+        return cast(Tensor, self.output(self.encoder(batch)))
 
     def batches(
         self, graph: Graph, *, batch_size: int, fanout: Sequence[int], seed: int, epoch: int, device: torch.device
@@ -79,16 +84,21 @@ class BGRL(Learner):
         """Return the loss of a batch (Eq. 1 in both directions)."""
         count = batch.num_centres
         views = [mask_columns(drop_links(batch, link), mask) for link, mask in self.rates]
-        online = [self.encoder(view)[:count] for view in views]
+        online = [self.vectors(view)[:count] for view in views]
+        encoder, output = self.target
         with torch.no_grad():
-            target = [self.target(view)[:count] for view in views]
+            target = [output(encoder(view))[:count] for view in views]
         loss = sum(bootstrap(self.predictor(online[a]), target[b]) for a, b in ((0, 1), (1, 0)))
         assert isinstance(loss, Tensor)
         return self.note(count, loss, online[0])
 
     def after_step(self) -> None:
         """Let the target follow the online encoder."""
-        follow(self.target, self.encoder, rising(self.momentum, self._epoch / max(self.epochs, 1)))
+        follow(
+            self.target,
+            nn.ModuleList([self.encoder, self.output]),
+            rising(self.momentum, self._epoch / max(self.epochs, 1)),
+        )
 
 
 def bootstrap(predicted: Tensor, target: Tensor) -> Tensor:
