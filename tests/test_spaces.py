@@ -42,6 +42,11 @@ def test_what_is_set_or_of_no_use_is_not_varied() -> None:
     found = space("paper", Config(), fixed=["encoder.dim"])
     assert set(SPACES["paper"]) - set(found) == {"encoder.dim", "method.temperature"}
     assert set(space("paper", resolve({"preset": "paper"}))) == set(SPACES["paper"])
+    assert "encoder.high_pass" not in space("wide", Config())  # only hops can
+    assert "encoder.high_pass" in space("wide", Config(), fixed=["encoder.name"])
+    assert "encoder.name" not in space("wide", resolve({"high_pass": True}))
+    table = space("wide", resolve({"method": "deepwalk"}))
+    assert [path for path in table if path.startswith("encoder.")] == ["encoder.dim"]
     other = space("wide", resolve({"method": "dgi"}))
     assert "encoder.dim" in other
     assert not [path for path in other if path.startswith("method.")]

@@ -43,8 +43,10 @@ SPACES: dict[str, Space] = {
         "encoder.layers": (1, 2, 3),
         "encoder.dropout": (0.0, 0.2, 0.5),
         "encoder.batch_norm": (False, True),
+        "encoder.high_pass": (False, True),
         "encoder.skip": (True, False),
         "method.num_factors": (2, 4, 6, 8, 16, 32),
+        "method.relation": ("shift", "map"),
         "method.prototype_variance": Range(0.05, 1.0),
         "method.link_variance": Range(0.02, 1.0),
         "method.shift_scale": Range(0.1, 2.0),
@@ -58,7 +60,9 @@ SPACES: dict[str, Space] = {
         "method.center": (True, False),
         "method.projector": (True, False),
         "method.reconstruction_weight": (0.0, 1.0, 2.0, 5.0, 10.0),
-        "method.distillation_weight": (0.0, 0.5, 1.0),
+        "method.link_reconstruction_weight": (0.0, 1.0, 2.0, 5.0, 10.0),
+        "method.distillation_weight": (0.0, 0.5, 1.0, 2.0),
+        "method.factor_readout": (False, True),
     },
 }
 
@@ -81,7 +85,11 @@ def space(name: str, config: Config, *, fixed: Collection[str] = ()) -> Space:
             return False
         if section == "encoder" and not config.method.traits.encoder:
             return leaf == "dim"
-        return path != "method.temperature" or known["method"]["estimator"] != "exact"  # of no use without sampling
+        if path == "method.temperature":  # of no use without sampling
+            return bool(known["method"]["estimator"] != "exact")
+        if path == "encoder.high_pass":  # of one encoder only
+            return config.encoder.name == "hops" and "encoder.name" in fixed
+        return path != "encoder.name" or not config.encoder.high_pass
 
     left = {path: choices for path, choices in SPACES[name].items() if open_(path)}
     if not left:
