@@ -221,14 +221,15 @@ def _train(job: Job) -> Record:
     if model.warnings_:
         result["warnings"] = model.warnings_
     splits = _splits(job, graph)
+    factors = model.factors(graph).nodes if model.config.method.name == "dssl" else None
     for view in job.views:
         ranked = None if view == "factorwise" else task  # which is for nodes: its many columns would take long on pairs
-        result["views"][view] = _judge(job, graph, ranked, splits, _view(model, graph, view))
-    if model.config.method.name == "dssl":
+        result["views"][view] = _judge(job, graph, ranked, splits, _view(model, graph, view), factors)
+    if factors is not None:
         if task is not None:
             result["links_model"] = _model_links(model, task)
         if graph.y is not None:
-            result |= _meaning(model, graph)
+            result |= _meaning(factors, graph)
     return result
 
 
@@ -249,11 +250,17 @@ def _baseline(job: Job) -> Record:
 
 
 def _judge(
-    job: Job, graph: Graph, task: LinkTask | None, splits: Sequence[Split], values: NDArray[np.float32]
+    job: Job,
+    graph: Graph,
+    task: LinkTask | None,
+    splits: Sequence[Split],
+    values: NDArray[np.float32],
+    factors: NDArray[np.float32] | None = None,
 ) -> Record:
     from dssl import evaluate, linktask, probe
 
-    result: Record = {"width": values.shape[1], "label_free": evaluate.label_free(graph, values, seed=job.split_seed)}
+    free = evaluate.label_free(graph, values, seed=job.split_seed, factors=factors)
+    result: Record = {"width": values.shape[1], "label_free": free}
     if splits:
         assert graph.y is not None
         found = probe.linear_probe(values, graph.y, splits)
@@ -298,13 +305,12 @@ def _model_links(model: Embedder, task: LinkTask) -> dict[str, float]:
     return linktask.score_pairs(task, "model", lambda pairs: model.link_scores(task.graph, pairs))
 
 
-def _meaning(model: Embedder, graph: Graph) -> Record:
+def _meaning(nodes: NDArray[np.float32], graph: Graph) -> Record:
     """Whether classes that link alike have alike factors (section 4.4 of the paper), where it is defined."""
     import math
 
     from dssl import meaning
 
-    nodes = model.factors(graph).nodes
     both = {
         "with_diagonal": meaning.similarity_correlation(graph, nodes),
         "without_diagonal": meaning.similarity_correlation(graph, nodes, diagonal=False),
