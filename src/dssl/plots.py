@@ -57,7 +57,7 @@ def embedding_map(
         raise DsslError(f"{classes.size} labels for a map of {n} nodes; give one label per node")
     drawn = np.sort(stream(seed, "map").permutation(n)[:MAX_POINTS])
     points, layout = layout_plane(values[drawn], seed=seed)
-    figure, axes = _figure(8.6, 6.4)
+    figure, axes = new_figure(8.6, 6.4)
     handles = _scatter(axes, points, classes[drawn], class_names)
     axes.set_title(title, loc="left", fontsize=13)
     note = f"{layout} of {drawn.size:,} nodes" + (f", a sample of {n:,}" if drawn.size < n else "")
@@ -68,7 +68,7 @@ def embedding_map(
     axes.spines[:].set_color("#dddddd")
     if labels is not None:
         axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=9)
-    _save(figure, Path(path))
+    save(figure, Path(path))
     return layout
 
 
@@ -85,7 +85,7 @@ def training_curves(metrics: Sequence[dict[str, Any]], path: str | Path, *, titl
         raise DsslError("the metrics hold no numbers to draw; train for at least one epoch first")
     columns = min(4, len(names))
     rows = math.ceil(len(names) / columns)
-    figure, _ = _figure(3.0 * columns, 2.2 * rows + 0.5, panels=False)
+    figure, _ = new_figure(3.0 * columns, 2.2 * rows + 0.5, panels=False)
     figure.suptitle(title, x=0.01, ha="left", fontsize=13)
     clock = next((name for name in NOT_CURVES if all(name in record for record in metrics)), None)
     for at, name in enumerate(names):
@@ -101,7 +101,7 @@ def training_curves(metrics: Sequence[dict[str, Any]], path: str | Path, *, titl
         axes.grid(color="#eeeeee")
         if at >= len(names) - columns:
             axes.set_xlabel(clock or "record", fontsize=9)
-    _save(figure, Path(path))
+    save(figure, Path(path))
 
 
 def layout_plane(values: NDArray[np.float32], *, seed: int = 0) -> tuple[NDArray[np.float64], str]:
@@ -156,18 +156,19 @@ def _scatter(
     for part in np.array_split(order, max(1, min(20, order.size // 200))):
         for at, label in enumerate(shown):
             here = part[classes[part] == label]
-            _dots(axes, points[here], *_look(at), size, "")
+            _dots(axes, points[here], *look(at), size, "")
     handles = []
     for at, label in enumerate(shown):
         name = str(label) if class_names is None else str(class_names[label])
-        handles.append(_dots(axes, points[:0], *_look(at), 36, name if len(name) <= 28 else name[:27] + "…"))
+        handles.append(_dots(axes, points[:0], *look(at), 36, name if len(name) <= 28 else name[:27] + "…"))
     if rest.any():
         name = "other or no label" if known.size > shown.size else "no label"
         handles.append(_dots(axes, points[:0], UNLABELLED, "o", 36, name))
     return handles
 
 
-def _look(at: int) -> tuple[str, str]:
+def look(at: int) -> tuple[str, str]:
+    """Colour and marker of the class, column or line at this place."""
     return COLOURS[at % len(COLOURS)], MARKERS[at // len(COLOURS) % len(MARKERS)]
 
 
@@ -178,7 +179,7 @@ def _dots(axes: Axes, points: NDArray[np.float64], colour: str, marker: str, siz
     )
 
 
-def _figure(width: float, height: float, *, panels: bool = True) -> tuple[Figure, Any]:
+def new_figure(width: float, height: float, *, panels: bool = True) -> tuple[Figure, Any]:
     """A figure that belongs to no window system and to no global state."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -188,7 +189,7 @@ def _figure(width: float, height: float, *, panels: bool = True) -> tuple[Figure
     return figure, figure.add_subplot() if panels else None
 
 
-def _save(figure: Figure, path: Path) -> None:
+def save(figure: Figure, path: Path) -> None:
     """Write a picture in the format of its ending, with no date in it: the same picture is the same file."""
     from matplotlib import rc_context
 
@@ -220,9 +221,9 @@ def dots(
         path: where to write it, as SVG or PNG by its ending.
     """
     shown = [row for row in rows if any((row, column) in points for column in columns)]
-    figure, axes = _figure(8, 1.5 + 0.42 * len(shown))
+    figure, axes = new_figure(8, 1.5 + 0.42 * len(shown))
     for at, column in enumerate(columns):
-        colour, marker = _look(at)
+        colour, marker = look(at)
         here = [(place, points[row, column]) for place, row in enumerate(shown) if (row, column) in points]
         offset = 0.6 * (at / max(len(columns) - 1, 1) - 0.5)
         places = [place + offset for place, _ in here]
@@ -246,7 +247,7 @@ def dots(
     axes.grid(axis="x", linewidth=0.3)
     axes.set_title(f"{title}\n(hollow: as printed in the paper)", fontsize=9)
     axes.legend(fontsize=6, loc="center left", bbox_to_anchor=(1, 0.5))
-    _save(figure, Path(path))
+    save(figure, Path(path))
 
 
 def comparison(
@@ -260,12 +261,12 @@ def comparison(
         path: where to write it, as SVG or PNG by its ending.
         title: above the picture.
     """
-    figure, _ = _figure(8, 2.6 * math.ceil(len(measures) / 2), panels=False)
+    figure, _ = new_figure(8, 2.6 * math.ceil(len(measures) / 2), panels=False)
     for at, (name, words) in enumerate(measures.items()):
         axes = figure.add_subplot(math.ceil(len(measures) / 2), 2, at + 1)
         for number, (run, records) in enumerate(runs.items()):
             points = [(record["epoch"], record[name]) for record in records if name in record]
-            axes.plot(*zip(*points, strict=True), color=_look(number)[0], lw=1.4, label=run)
+            axes.plot(*zip(*points, strict=True), color=look(number)[0], lw=1.4, label=run)
         axes.set_title(words, fontsize=8)
         axes.set_ylim(bottom=0)
         axes.grid(linewidth=0.3)
@@ -273,4 +274,4 @@ def comparison(
         if not at:
             axes.legend(fontsize=7)
     figure.suptitle(title, fontsize=9)
-    _save(figure, Path(path))
+    save(figure, Path(path))

@@ -106,7 +106,7 @@ def classification_jobs(options: Options) -> list[Job]:
     from dssl.datasets import available
 
     jobs = []
-    for graph in filter(available, _graphs(options, _catalogue())):
+    for graph in filter(available, graphs_of(options, _catalogue())):
         for method in _methods(options):
             jobs += _method_jobs(method, graph, options)
     return jobs
@@ -122,19 +122,19 @@ def _method_jobs(method: str, graph: str, options: Options) -> list[Job]:
     if method == "random-encoder":
         return [replace(base, settings={"epochs": 0, "encoder": "gcn", "skip": False})]
     if method != "dssl":
-        return [replace(base, settings={"method": method, **extra}, seed=seed) for seed in _seeds(options, 1)]
+        return [replace(base, settings={"method": method, **extra}, seed=seed) for seed in seeds_of(options, 1)]
     views: tuple[View, ...] = ("embedding", "trained")
-    jobs = [replace(base, settings=extra, seed=seed, views=views) for seed in _seeds(options, 1)]
+    jobs = [replace(base, settings=extra, seed=seed, views=views) for seed in seeds_of(options, 1)]
     if graph in read_recipe("paper-terms").names:
         settings = {"recipe": f"paper-terms:{graph}", **extra}
-        jobs += [replace(base, row="paper-terms", settings=settings, seed=seed) for seed in _seeds(options, 1)]
+        jobs += [replace(base, row="paper-terms", settings=settings, seed=seed) for seed in seeds_of(options, 1)]
     return jobs
 
 
 def classification(options: Options, records: Sequence[Record]) -> Table:
     """Table 1: accuracy of the linear probe."""
-    cells = _by_graph(records, _accuracies, paper.CLASSIFICATION)
-    remarks = [remark for graph in _graphs(options, _catalogue()) if (remark := _verdict(graph, cells))]
+    cells = _by_graph(records, accuracies, paper.CLASSIFICATION)
+    remarks = [remark for graph in graphs_of(options, _catalogue()) if (remark := _verdict(graph, cells))]
     return _of_graphs(
         options,
         cells,
@@ -196,6 +196,53 @@ def _verdict(graph: str, cells: Mapping[tuple[str, str], Cell]) -> str:
     return f"{beside}: level with it." if ours.mean <= theirs.mean + error else f"{beside}: above it."
 
 
+# --- the factors ------------------------------------------------------------------------------------------------
+
+
+def factor_jobs(options: Options) -> list[Job]:
+    """The default preset on every graph, as Table 1 has it."""
+    return classification_jobs(replace(options, methods=("dssl",)))
+
+
+def factors(options: Options, records: Sequence[Record]) -> Table:
+    """Whether the representation and the factors are healthy, and whether they follow the classes (section 4.4)."""
+    cells: dict[tuple[str, str], Cell] = {}
+    for record in records:
+        if record["row"] != "dssl" or "health" not in record:
+            continue
+        health, alike = record["health"], record.get("class_similarity", {})
+        figures = {
+            "effective rank / 64": health["effective_rank"] / 64,
+            "posterior entropy": health["posterior_entropy"],
+            "largest usage": health["factor_usage_max"],
+            "class similarity": alike.get("with_diagonal"),
+            "without diagonal": alike.get("without_diagonal"),
+        }
+        for name, value in figures.items():
+            if value is not None:
+                key = record["graph"], name
+                cells[key] = Cell((*cells[key].values, (value,)) if key in cells else ((value,),))
+    bars = {"effective rank / 64": (0.25, 1.0), "posterior entropy": (0.1, 0.9), "largest usage": (0.0, 0.6)}
+    remarks = [
+        f"{graph}: {name} is {cell.mean:.2f}, outside {bars[name][0]:g} to {bars[name][1]:g}."
+        for (graph, name), cell in cells.items()
+        if name in bars and not bars[name][0] <= cell.mean <= bars[name][1]
+    ]
+    return Figures(
+        "The factors of the default preset",
+        graphs_of(options, _catalogue()),
+        list(dict.fromkeys(column for _, column in cells)),
+        cells,
+        [
+            "Of the last epoch: effective rank of the trained columns, mean entropy of a link's posterior as a share "
+            "of ln K, share of the most used factor. Then the correlation, over pairs of classes, between the "
+            "similarity of their mean posteriors and the cross-class neighbourhood similarity, with pairs of a class "
+            "with itself and without (which needs three classes)."
+        ],
+        remarks or ["Every graph is within the bars: rank at least 0.25, entropy 0.1 to 0.9, usage at most 0.6."],
+    )
+
+
 # --- Table 2: ablations --------------------------------------------------------------------------------------------
 
 
@@ -205,29 +252,27 @@ def ablation_jobs(options: Options) -> list[Job]:
         Job(
             graph,
             f"{row}, {base}",
-            {**_for_graph(settings, graph), **ABLATIONS[row], **(QUICK if options.quick else {})},
+            {**for_graph(settings, graph), **ABLATIONS[row], **(QUICK if options.quick else {})},
             seed=seed,
             splits=3 if options.quick else 10,
         )
-        for graph in _graphs(options, ("texas", "cornell-2020", "cora"))
+        for graph in graphs_of(options, ("texas", "cornell-2020", "cora"))
         for base, settings in BASES.items()
         for row in ABLATIONS
-        for seed in _seeds(options, 3)
+        for seed in seeds_of(options, 3)
     ]
 
 
 def ablations(options: Options, records: Sequence[Record]) -> Table:
     """Table 2: what each part of the loss is worth."""
     cells: dict[tuple[str, str], Cell] = {}
-    graphs = _graphs(options, ("texas", "cornell-2020", "cora"))
+    graphs = graphs_of(options, ("texas", "cornell-2020", "cora"))
     columns = [f"{graph}, {base}" for graph in graphs for base in BASES]
     for record in sorted(records, key=lambda record: list(ABLATIONS).index(record["row"].partition(", ")[0])):
         row, _, base = record["row"].partition(", ")
         key = row, f"{record['graph']}, {base}"
         printed = paper.ABLATIONS[row] if key[1] == "texas, paper-terms" else None
-        cells[key] = Cell(
-            (*cells[key].values, _accuracies(record)) if key in cells else (_accuracies(record),), printed
-        )
+        cells[key] = Cell((*cells[key].values, accuracies(record)) if key in cells else (accuracies(record),), printed)
     remarks = []
     for column in columns:
         full = cells.get(("full", column))
@@ -262,20 +307,20 @@ def gat_jobs(options: Options) -> list[Job]:
     from dssl.datasets import available
 
     jobs = []
-    for graph in filter(available, _graphs(options, paper.GRAPHS)):
+    for graph in filter(available, graphs_of(options, paper.GRAPHS)):
         for method in _gat_methods(options):
             settings: dict[str, Any] = {"recipe": f"paper-terms:{graph}"} if method == "dssl" else {"method": method}
             settings |= {"encoder": "gat", **(QUICK if options.quick else {})}
             jobs += [
                 Job(graph, method, settings, seed=seed, splits=3 if options.quick else 10)
-                for seed in _seeds(options, 1)
+                for seed in seeds_of(options, 1)
             ]
     return jobs
 
 
 def gat(options: Options, records: Sequence[Record]) -> Table:
     """Table 3: GAT encoders."""
-    cells = _by_graph(records, _accuracies, paper.GAT, dssl="dssl")
+    cells = _by_graph(records, accuracies, paper.GAT, dssl="dssl")
     note = "As Table 1 with a two-layer GAT of 64 columns; DSSL with the settings of `paper-terms`."
     return _of_graphs(options, cells, "Table 3: GAT encoders, accuracy in percent", note, [], paper.GRAPHS)
 
@@ -297,7 +342,7 @@ def statistics(options: Options, records: Sequence[Record]) -> Table:  # noqa: A
 
     cells: dict[tuple[str, str], Cell] = {}
     remarks = []
-    for graph in _graphs(options, paper.GRAPHS):
+    for graph in graphs_of(options, paper.GRAPHS):
         for line in compare(graph):
             scale = 1.0
             if line.ours is not None:
@@ -308,7 +353,7 @@ def statistics(options: Options, records: Sequence[Record]) -> Table:  # noqa: A
     columns = list(dict.fromkeys(column for _, column in cells))
     return Figures(
         "Table 4: the data sets",
-        _graphs(options, paper.GRAPHS),
+        graphs_of(options, paper.GRAPHS),
         columns,
         cells,
         ["Measured on the files of this machine; where they are not here, on the published ones."],
@@ -355,7 +400,7 @@ def synthetic_results(options: Options, records: Sequence[Record]) -> Table:
     """Table 7: accuracy over the range of homophily."""
     cells: dict[tuple[str, str], Cell] = {}
     names = {_synthetic(h, options): f"{h:g}" for h in paper.HOMOPHILY}
-    for (graph, column), cell in _by_graph(records, _accuracies, {}).items():
+    for (graph, column), cell in _by_graph(records, accuracies, {}).items():
         h = names[graph]
         method = "dssl" if column == "dssl, trained part" else column
         cells[h, column] = replace(cell, printed=paper.SYNTHETIC.get(method, {}).get(h) if column != "dssl" else None)
@@ -391,6 +436,7 @@ TABLES: dict[str, tuple[Callable[[Options], list[Job]], Callable[[Options, Seque
     "table5": (classification_jobs, clustering),
     "table6": (_nothing, synthetic_statistics),
     "table7": (synthetic_jobs, synthetic_results),
+    "factors": (factor_jobs, factors),
 }
 
 
@@ -401,7 +447,8 @@ def _catalogue() -> tuple[str, ...]:
     return (*paper.GRAPHS, *(name for name in DATASETS if name not in paper.GRAPHS and available(name)))
 
 
-def _graphs(options: Options, usual: Sequence[str]) -> list[str]:
+def graphs_of(options: Options, usual: Sequence[str]) -> list[str]:
+    """Names of the graphs that were asked for, or the usual ones; the quick ones alone if in a hurry."""
     from dssl.datasets import find
 
     chosen = [find(name).name for name in options.datasets] or list(usual)
@@ -418,13 +465,18 @@ def _methods(options: Options) -> list[str]:
     return list(dict.fromkeys(chosen)) or every
 
 
-def _seeds(options: Options, usual: int) -> range:
+def seeds_of(options: Options, usual: int) -> range:
+    """Seeds of the trainings of a cell."""
     return range(1 if options.quick else options.seeds or usual)
 
 
-def _for_graph(settings: Mapping[str, Any], graph: str) -> dict[str, Any]:
-    """A recipe by name becomes the recipe for the graph."""
-    return {name: f"{value}:{graph}" if name == "recipe" else value for name, value in settings.items()}
+def for_graph(settings: Mapping[str, Any], graph: str) -> dict[str, Any]:
+    """A recipe by name becomes the recipe for the graph, where it knows the graph."""
+    from dssl.resolve import read_recipe
+
+    if "recipe" not in settings or graph not in read_recipe(settings["recipe"]).names:
+        return dict(settings)
+    return {**settings, "recipe": f"{settings['recipe']}:{graph}"}
 
 
 def _by_graph(
@@ -449,7 +501,8 @@ def _by_graph(
     return cells
 
 
-def _accuracies(record: Record, view: str = "embedding") -> tuple[float, ...]:
+def accuracies(record: Record, view: str = "embedding") -> tuple[float, ...]:
+    """Accuracy of each split in percent; none without labels."""
     return tuple(100 * value for value in record["views"][view].get("probe", {}).get("accuracy", ()))
 
 
@@ -468,7 +521,7 @@ def _of_graphs(
 ) -> Table:
     from dssl.datasets import available
 
-    graphs = _graphs(options, usual or _catalogue())
+    graphs = graphs_of(options, usual or _catalogue())
     missing = {name: "its files are not on this machine" for name in graphs if not available(name)}
     return Table(title, graphs, _columns(cells), cells, [note], remarks, missing=missing)
 
