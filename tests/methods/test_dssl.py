@@ -536,6 +536,25 @@ def test_distillation_is_the_cross_entropy_with_the_smoothed_pair_clusters(infer
     assert difference == pytest.approx(0.5 * total, rel=1e-3)
 
 
+def test_pair_clusters_of_a_warm_start_keep_the_numbers_of_the_factors() -> None:
+    plain = communities()
+    x = np.asarray(plain.x) + 5 * np.repeat(np.eye(3, 7), 20, axis=0)  # a cluster per group
+    graph = plain.replace(x=x.astype(np.float32))
+    method = model(distillation_weight=5.0, center=True)
+    fit(method, graph, epochs=60)
+    ends = graph.sources().astype(np.int64), graph.indices.astype(np.int64)
+    factor = method.factors(graph)[0].argmax(axis=1)
+    agreed = []
+    for seed in range(1, 6):  # other starts of k-means number the clusters otherwise
+        method.prepare(graph, seed=seed)
+        agreed.append((method._pairs.logits(*ends).argmax(axis=1) == factor).mean())
+        method.fitted.fill_(False)
+        method.prepare(graph, seed=seed)
+        agreed.append((method._pairs.logits(*ends).argmax(axis=1) == factor).mean())
+    assert min(agreed[::2]) > 0.9
+    assert min(agreed[1::2]) < 0.5
+
+
 def test_uniform_posteriors_are_not_taught() -> None:
     method = model(inference="uniform", distillation_weight=0.5)
     method.prepare(random_graph(), seed=0)

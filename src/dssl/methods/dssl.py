@@ -52,6 +52,7 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
 from dssl import collapse, pairs, posterior
@@ -176,14 +177,11 @@ class DSSLModel(nn.Module):
         """Make the targets of the reconstruction, leading components of features and links, and the pair clusters."""
         self._link_targets = self._link_components(graph, seed)
         self._link_share = 0.0 if self._link_targets is None else max(0.0, 2 * link_auc(graph, seed=seed) - 1)
-        if graph.x is None:
-            return
-        self._targets = self._components(graph.x, seed)
-        if self.distillation_weight > 0 and self.inference != "uniform":
-            values = self._targets
-            if values is None or values.shape[1] < min(pairs.DIM, graph.num_features):
-                values = truncated_svd(graph.x, pairs.DIM, seed=seed)
-            self._pairs = pairs.cluster_pairs(graph, pairs.directions(values), self.num_factors, seed=seed)
+        if graph.x is not None:
+            self._targets = self._components(graph.x, seed)
+            if self.distillation_weight > 0 and self.inference != "uniform":
+                self._pairs = self._pair_clusters(graph, seed)
+        cast(Tensor, self.fitted).fill_(True)
 
     def batches(
         self, graph: Graph, *, batch_size: int, fanout: Sequence[int], seed: int, epoch: int, device: torch.device
@@ -429,14 +427,31 @@ class DSSLModel(nn.Module):
         width = self.link_decoder.weight.shape[1]
         values = truncated_svd(normalised_matrix(graph.adjacency()), width, seed=seed)
         values = np.pad(values, ((0, 0), (0, width - values.shape[1])))
-        fitted = cast(Tensor, self.fitted)
-        if not bool(fitted):
-            fitted.fill_(True)
+        if not bool(self.fitted):
             return values
         known = self.embed(graph)[:, : self.online.encoder.dim].copy()
         told = self.link_decoder(torch.from_numpy(known).to(self.prototypes.device))
         left, _, right = np.linalg.svd(values.T @ told.detach().cpu().numpy())
         return np.asarray(values @ (left @ right), np.float32)
+
+    def _pair_clusters(self, graph: Graph, seed: int) -> pairs.Clusters:
+        """Clusters of the links' pairs; a warm start gives them the numbers of the factors that they are now."""
+        assert graph.x is not None
+        values = self._targets
+        if values is None or values.shape[1] < min(pairs.DIM, graph.num_features):
+            values = truncated_svd(graph.x, pairs.DIM, seed=seed)
+        found = pairs.cluster_pairs(graph, pairs.directions(values), self.num_factors, seed=seed)
+        if not bool(self.fitted) or not graph.num_arcs:
+            return found
+        _, v, z = self._vectors(graph)
+        arcs = np.linspace(0, graph.num_arcs - 1, min(graph.num_arcs, DISTILLED)).astype(np.int64)
+        start, end = graph.sources()[arcs].astype(np.int64), graph.indices[arcs].astype(np.int64)
+        ends = (torch.from_numpy(places).to(v.device) for places in (start, end))
+        with torch.no_grad():
+            q = torch.softmax(self._logits(v, z, self._log_prior(v), *ends), dim=1).cpu().numpy()
+        told = torch.softmax(torch.from_numpy(found.logits(start, end)), dim=1).numpy()
+        order = linear_sum_assignment(q.T @ told, maximize=True)[1]
+        return pairs.Clusters(found.first[:, order], found.second[:, order], found.turned)
 
     def _distillation(self, batch: Batch, v: Tensor, z: Tensor, log_p: Tensor) -> Tensor:
         """Cross-entropy of the posterior with the pair clusters, a mean over (a sample of) the links."""
