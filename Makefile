@@ -8,7 +8,7 @@ export DSSL_DATA ?= $(abspath ../shared/datasets)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check format lint types unit slow bench quality clean
+.PHONY: help venv demo test check format lint types unit slow bench results clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -46,8 +46,10 @@ slow: venv ## the tests that take long
 bench: venv ## speed and memory: reading ten million edges, beside pandas
 	$(BIN)/python benchmarks/ingest.py
 
-quality: venv ## the default preset on every graph of this machine, beside baselines (takes an hour)
-	$(BIN)/python benchmarks/quality.py
+results: venv ## the tables of results/ for DSSL and the baselines (an hour or two from nothing; goes on where it stopped)
+	$(BIN)/dssl reproduce table1 table2 table4 factors --methods dssl,sanity
+	$(BIN)/python benchmarks/paper_terms.py
+	$(BIN)/python benchmarks/decoupling.py
 
 clean: ## remove the environment, runs and caches
 	rm -rf .venv runs build dist .mypy_cache .ruff_cache .pytest_cache
