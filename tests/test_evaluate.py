@@ -13,13 +13,11 @@ from dssl import evaluate as evaluation
 from dssl import sanity, svd
 from dssl.errors import DsslError
 from dssl.evaluate import (
-    HeldOutLinks,
     across_seeds,
     clusters,
     evaluate,
     kmeans,
     label_free,
-    link_prediction,
     majority,
     matched_accuracy,
     verdict,
@@ -166,14 +164,6 @@ def test_majority_counts_train_and_scores_test():
     y = np.array([0, 0, 1, 2, 1, 1, 0, -1])
     split = Split(np.array([0, 1, 2]), np.array([3]), np.array([4, 5, 6]))
     assert majority(y, [split]).splits == (pytest.approx(1 / 3),)
-
-
-def test_link_prediction():
-    values = np.array([[1, 0], [1, 0.1], [-1, 0], [-1, -0.1]], np.float32)
-    links = HeldOutLinks(np.array([[0, 1], [2, 3]]), np.array([[0, 2], [1, 3]]))
-    assert link_prediction(values, links) == {"auc": 1, "average_precision": 1}
-    swapped = HeldOutLinks(links.negative, links.positive)
-    assert link_prediction(values, swapped)["auc"] == 0
 
 
 def test_verdict_in_words():

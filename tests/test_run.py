@@ -466,3 +466,14 @@ def test_full_paths_are_for_files_only(edges: Path, tmp_path: Path, monkeypatch:
     assert run.with_full_paths(resolve({"source": "cora"}).graph).source == "cora"
     assert run.with_full_paths(resolve({"source": "edges.csv"}).graph).source == str(edges)
     assert run.with_full_paths(resolve({"source": "python:json"}).graph).source == "python:json"
+
+
+def test_hidden_links_are_ranked_by_a_training_that_does_not_see_them(tmp_path: Path) -> None:
+    config = resolve({"source": "synthetic:h=0.9,nodes=80,classes=2,degree=6,features=4", "epochs": 2, "dim": 4})
+    run.fit(config, tmp_path / "r")
+    assert "links" not in run.evaluate(tmp_path / "r", settings=["splits=2"])
+    found = run.evaluate(tmp_path / "r", settings=["splits=2", "links=true"])
+    assert {"cosine_uniform_auc", "probe_degree_ap", "likelihood_uniform_auc"} <= set(found["links"])
+    assert json.loads((tmp_path / "r" / "evaluation.json").read_text())["links"] == found["links"]
+    again = run.evaluate(tmp_path / "r", settings=["splits=2", "links=true"])
+    assert again["links"] == found["links"]

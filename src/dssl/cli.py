@@ -164,6 +164,9 @@ def evaluate(
     protocol: Annotated[
         str | None, typer.Option(help="Splits: random, geom-gcn, linkx, heterophilous or public.")
     ] = None,
+    links: Annotated[
+        bool | None, typer.Option("--links", help="Also train without some of the links, and rank those.")
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Any setting of the evaluation, such as splits=5; repeatable."),
@@ -180,7 +183,7 @@ def evaluate(
     results = {}
     for folder in folders:
         with show.Stages(quiet=quiet, name=str(folder) if len(folders) > 1 else "") as stages:
-            flags = {"evaluate.protocol": protocol}
+            flags = {"evaluate.protocol": protocol, "evaluate.links": links}
             results[folder] = run.evaluate(folder, flags=flags, settings=settings or [], on_stage=stages.show)
     if quiet:
         return

@@ -205,6 +205,7 @@ class EvaluateSettings(Section):
         default="chosen",
         description="Scaling of the columns for the probe: global or by columns as validation has it, or one of three.",
     )
+    links: bool = Field(default=False, description="Train once more without some of the links, and rank those.")
 
     @property
     def shares(self) -> tuple[float, float, float]:

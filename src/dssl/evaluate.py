@@ -1,4 +1,4 @@
-r"""Everything that is measured on an embedding: probe, clusters, links, label-free measures, sanity baselines.
+r"""Everything that is measured on an embedding: probe, clusters, label-free measures, sanity baselines.
 
 `evaluate` returns the content of ``evaluation.json``. Parts that need labels are left out without them; labels that
 do not allow a probe (one class, too few nodes) are named under ``skipped``.
@@ -7,7 +7,6 @@ do not allow a probe (one class, too few nodes) are named under ``skipped``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from dssl.collapse import effective_rank
 from dssl.errors import DsslError
 from dssl.graph import Graph
 from dssl.logistic import one_thread
-from dssl.probe import SCALINGS, SHARES, ProbeError, Scaling, Score, Split, linear_probe, random_splits, roc_auc
+from dssl.probe import SCALINGS, SHARES, ProbeError, Scaling, Score, Split, linear_probe, random_splits
 from dssl.rng import integer, stream
 from dssl.sanity import baseline_features
 
@@ -37,14 +36,6 @@ NAMES = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class HeldOutLinks:
-    """Pairs of positions that the training did not see: links, and pairs without a link; int64, shape ``(M, 2)``."""
-
-    positive: NDArray[np.int64]
-    negative: NDArray[np.int64]
-
-
 def evaluate(
     graph: Graph,
     values: NDArray[np.float32],
@@ -56,7 +47,6 @@ def evaluate(
     sanity: bool = True,
     random_encoder: NDArray[np.float32] | None = None,
     factors: NDArray[np.float32] | None = None,
-    links: HeldOutLinks | None = None,
     on_stage: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Measure an embedding of a graph.
@@ -71,21 +61,17 @@ def evaluate(
         sanity: whether to probe the training-free baselines, on the same splits.
         random_encoder: embedding by the encoder before training, shape ``(N, d)``, a further baseline.
         factors: how probable each factor is at each node, shape ``(N, K)``, for a label-free measure.
-        links: held-out links to rank.
         on_stage: called with the name of each part before it starts.
 
     Returns:
         A dictionary of plain values: ``label_free``; with labels ``probe``, ``kmeans``, ``sanity`` and ``verdict``;
-        ``links`` if given; ``skipped`` with a reason for what the labels do not allow.
+        ``skipped`` with a reason for what the labels do not allow.
     """
     values = _checked(graph, values)
     result: dict[str, Any] = {}
     with one_thread():
         on_stage("label-free measures")
         result["label_free"] = label_free(graph, values, seed=seed, factors=factors)
-        if links is not None:
-            on_stage("links")
-            result["links"] = link_prediction(values, links)
         if graph.y is None:
             return result
         labels = graph.y
@@ -206,23 +192,6 @@ def matched_accuracy(truth: NDArray[np.integer[Any]], found: NDArray[np.integer[
     np.add.at(table, (truth, found), 1)
     rows, columns = linear_sum_assignment(table, maximize=True)
     return float(table[rows, columns].sum() / truth.size)
-
-
-def link_prediction(values: NDArray[np.float32], links: HeldOutLinks) -> dict[str, float | None]:
-    """Rank held-out links against pairs without a link by the cosine of the centred rows.
-
-    The embedding must come from a training without these links, or the measure is of memory.
-    """
-    from sklearn.metrics import average_precision_score
-
-    centred = values - values.mean(axis=0)
-    norms = np.linalg.norm(centred, axis=1, keepdims=True)
-    unit = centred / np.maximum(norms, TINY)
-    pairs = np.concatenate([links.positive, links.negative])
-    score = np.einsum("md,md->m", unit[pairs[:, 0]], unit[pairs[:, 1]])
-    truth = np.arange(len(pairs)) < len(links.positive)
-    auc = roc_auc(truth, score)
-    return {"auc": auc, "average_precision": None if auc is None else float(average_precision_score(truth, score))}
 
 
 def majority(y: ArrayLike, splits: Sequence[Split]) -> Score:

@@ -284,6 +284,9 @@ def evaluate(
         factors=_node_factors(folder, graph),
         on_stage=on_stage,
     )
+    if options.links:
+        on_stage("links: training without some of them")
+        result["links"] = _hidden_links(config, graph)
     files.write_json(folder / EVALUATION, result)
     on_stage("map")
     plots.embedding_map(
@@ -325,6 +328,18 @@ def _untrained(config: Config, graph: Graph) -> NDArray[np.float32]:
     method = configuration.DSSLSettings(reconstruction_weight=0.0)  # any will do, as nothing is trained
     changes = {"train": train, "encoder": encoder, "method": method}
     return Embedder.from_config(config.model_copy(update=changes)).fit_transform(graph)
+
+
+def _hidden_links(config: Config, graph: Graph) -> dict[str, float]:
+    """How well hidden links are ranked by a training like the run's that does not see them."""
+    from dssl import linktask
+
+    task = linktask.hold_out(graph, seed=config.evaluate.split_seed)
+    model = Embedder.from_config(config).fit(task.graph)
+    found = linktask.score_embedding(task, model.embeddings_.values)
+    if config.method.name == "dssl":
+        found |= linktask.score_pairs(task, "likelihood", lambda pairs: model.link_scores(task.graph, pairs))
+    return found
 
 
 def _node_factors(folder: Path, graph: Graph) -> NDArray[np.float32] | None:
