@@ -181,7 +181,7 @@ def test_a_killed_process_goes_on_to_the_same_end(edges: Path, tmp_path: Path) -
     first = [*command, "--set", "epochs=100000", "--out", str(tmp_path / "parts")]
     process = subprocess.Popen(first, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        for _ in range(600):
+        for _ in range(3000):
             if (tmp_path / "parts" / run.CHECKPOINT).exists():
                 break
             time.sleep(0.1)
