@@ -6,6 +6,7 @@ import torch
 from torch_geometric.nn import GCNConv, GINConv, SAGEConv
 
 from dssl import encoders, rng
+from dssl.collapse import effective_rank
 from dssl.encoders import Wrapped
 from dssl.errors import ConfigError
 from dssl.graph import Graph
@@ -119,6 +120,33 @@ def test_hops_are_means_of_means_node_by_node_and_differences_to_them(high_pass:
     hidden = torch.cat(wanted, dim=1)
     found = encoder.out(torch.where(hidden > 0, hidden, encoder.activation.weight * hidden))
     torch.testing.assert_close(encoder(full_batch(graph, CPU)), found, atol=1e-5, rtol=1e-4)
+
+
+def test_few_features_are_normalised_by_hops_unless_said_otherwise() -> None:
+    def normalised(name: str, *, in_dim: int, batch_norm: bool | None) -> bool:
+        options = {"dim": 32, "hidden_dim": 6, "layers": 2, "dropout": 0.0, "batch_norm": batch_norm}
+        parts = encoders.build(name, in_dim=in_dim, **options).modules()
+        return any(isinstance(part, encoders.BatchNorm) for part in parts)
+
+    assert normalised("hops", in_dim=7, batch_norm=None)
+    assert not normalised("hops", in_dim=8, batch_norm=None)
+    assert not normalised("gcn", in_dim=7, batch_norm=None)
+    assert not normalised("hops", in_dim=7, batch_norm=False)
+    assert normalised("hops", in_dim=8, batch_norm=True)
+
+
+def test_few_features_do_not_end_in_few_directions() -> None:
+    """One-hot features of seven kinds, of random nodes: at the start, a quarter of the vector's directions is used."""
+    draw = np.random.default_rng(0)
+    graph = Graph.from_edges(*draw.integers(500, size=(2, 1500)), x=np.eye(7)[draw.integers(7, size=500)])
+    ranks = {}
+    for batch_norm in (None, False):
+        with rng.seeded(0, "init"):
+            options = {"hidden_dim": 64, "layers": 2, "dropout": 0.0, "batch_norm": batch_norm}
+            encoder = encoders.build("hops", in_dim=7, dim=64, **options)
+        ranks[batch_norm] = effective_rank(encoder(full_batch(graph, CPU)).detach())
+    assert ranks[None] > 1.25 * ranks[False]
+    assert ranks[None] > 16
 
 
 def test_a_difference_to_the_neighbours_is_nothing_where_they_are_alike() -> None:

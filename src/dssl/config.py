@@ -56,7 +56,10 @@ class EncoderSettings(Section):
     hidden_dim: int = Field(default=64, ge=1, description="Width of the hidden layers.")
     layers: int = Field(default=2, ge=1, le=16, description="Number of layers: how many links away a node sees.")
     dropout: float = Field(default=0.0, ge=0, lt=1, description="Share of hidden values dropped in training.")
-    batch_norm: bool = Field(default=False, description="Normalise each hidden value over the nodes.")
+    batch_norm: bool | None = Field(
+        default=None,
+        description="Normalise each hidden value over the nodes; by default with hops on fewer features than dim / 4.",
+    )
     high_pass: bool = Field(
         default=False, description="Of hops: also how a node's features differ from the mean of its neighbours'."
     )

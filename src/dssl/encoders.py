@@ -18,6 +18,10 @@ from dssl.loader import Batch
 from dssl.operators import Operator
 
 NAMES = ("gcn", "gat", "sage", "gin", "mlp", "hops")
+# An effective rank of a quarter of the vector's length is what we call healthy. Fewer features than that cannot give it
+# by themselves: the activation has to, and does where hidden values are normalised (Minesweeper, 7 features, 64
+# columns: 21.3 instead of 13.0, and the probe is as good).
+FEW = 0.25
 
 
 class Dense(nn.Module):
@@ -229,7 +233,7 @@ def build(
     hidden_dim: int,
     layers: int,
     dropout: float,
-    batch_norm: bool,
+    batch_norm: bool | None,
     high_pass: bool = False,
 ) -> Encoder:
     """Make a built-in encoder by name.
@@ -241,11 +245,12 @@ def build(
         hidden_dim: size of the layers before the last.
         layers: number of layers, or of hops.
         dropout: share of hidden values dropped in training.
-        batch_norm: normalise hidden values over the batch.
+        batch_norm: normalise hidden values over the batch; by default hops does with few features: see `FEW`.
         high_pass: of the hops encoder: also the differences to the neighbours.
     """
     sizes = [in_dim, *[hidden_dim] * (layers - 1), dim]
     if name == "hops":
+        batch_norm = in_dim < FEW * dim if batch_norm is None else batch_norm
         return Hops(
             in_dim=in_dim,
             dim=dim,
@@ -258,4 +263,4 @@ def build(
     stacks: dict[str, type[_Stack]] = {"gcn": GCN, "gat": GAT, "sage": SAGE, "gin": GIN, "mlp": MLP}
     if name not in stacks:
         raise ConfigError(f"encoder {name!r} is unknown; choose one of {', '.join(NAMES)}{nearest(name, NAMES)}")
-    return stacks[name](sizes, dropout=dropout, batch_norm=batch_norm)
+    return stacks[name](sizes, dropout=dropout, batch_norm=bool(batch_norm))
