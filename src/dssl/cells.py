@@ -5,8 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dssl import files
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +137,51 @@ class Figures(Table):
         if self.remarks:
             lines += ["", "## In words", "", *[f"- {remark}" for remark in self.remarks]]
         return "\n".join(lines) + "\n"
+
+
+@dataclass(slots=True)
+class Page:
+    """A page of pictures, with the numbers of each in a file beside it.
+
+    Args:
+        out: the folder of the page; the files go to ``out/name``.
+        name: of the page.
+        note: sentences below the title.
+        left_out: what is not on it, and why.
+    """
+
+    out: Path
+    name: str
+    note: str
+    left_out: list[str] = field(default_factory=list)
+    written: list[Path] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+
+    def numbers(self, name: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        """Write a CSV."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)
+        self.written.append(self.out / self.name / f"{name}.csv")
+        files.write_text(self.written[-1], text.getvalue())
+
+    def picture(self, name: str, title: str) -> Path:
+        """Put a picture on the page, and say where it is to be drawn."""
+        self.lines += ["", f"## {title}", "", f"![{title}]({self.name}/{name}.svg)", ""]
+        self.written.append(self.out / self.name / f"{name}.svg")
+        return self.written[-1]
+
+    def say(self, words: str) -> None:
+        """Put a sentence below the picture."""
+        self.lines.append(f"- {words}")
+
+    def write(self) -> list[Path]:
+        """Write the page, and return all that was written."""
+        last = ["", "## Left out", "", *(f"- {words}" for words in dict.fromkeys(self.left_out))]
+        lines = [f"# {self.name.capitalize()}", "", self.note, *self.lines, *(last if self.left_out else [])]
+        files.write_text(self.out / f"{self.name}.md", "\n".join(lines) + "\n")
+        return [*self.written, self.out / f"{self.name}.md"]
 
 
 def _figure(cell: Cell | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -370,25 +371,27 @@ def methods() -> None:
 
 @app.command()
 def reproduce(
-    what: Annotated[list[str], typer.Argument(metavar="WHAT...", help="table1 to table7, or all.")],
+    what: Annotated[list[str], typer.Argument(metavar="WHAT...", help="table1 to table7, factors, figures, or all.")],
     *,
     datasets: Annotated[list[str] | None, typer.Option(metavar="NAMES", help="Graphs: a,b,c or repeated.")] = None,
     methods: Annotated[list[str] | None, typer.Option(metavar="NAMES", help="Methods; sanity for baselines.")] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Trainings per cell.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Few epochs and splits, small graphs: does it work?")] = False,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where tables and records go.")] = Path("results"),
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where they and the records go.")] = Path("results"),
     workers: Annotated[int, typer.Option(min=0, help="Processes; 0 takes one per core.")] = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Make tables of the paper again: train what is not stored yet, and write Markdown, CSV and a picture."""
+    """Make tables and figures of the paper again: train what is not stored yet; write Markdown, CSV and pictures."""
     from dssl import show
-    from dssl.reproduce import TABLES, Options
-    from dssl.reproduce import reproduce as make
+    from dssl.figures import figures
+    from dssl.reproduce import FIGURES, TABLES, Options
+    from dssl.reproduce import reproduce as table
 
     options = Options(datasets=_parts(datasets), methods=_parts(methods), seeds=seeds, quick=quick)
-    for name in list(TABLES) if what == ["all"] else what:
+    for name in [*TABLES, FIGURES] if what == ["all"] else what:
+        make = figures if name == FIGURES else partial(table, name)
         with show.Jobs(name, quiet=quiet) as progress:
-            written = make(name, options, out, workers=workers, on_plan=progress.plan, on_record=progress.record)
+            written = make(options, out, workers=workers, on_plan=progress.plan, on_record=progress.record)
         for path in written:
             typer.echo(path)
 

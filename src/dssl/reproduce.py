@@ -22,6 +22,7 @@ from dssl.experiments import Job, Record, View
 
 SANITY = ("majority", "raw", "smoothed", "hops", "adjacency", "random-encoder")
 DSSL_ROWS = ("dssl", "dssl, trained part", "paper-terms")
+FIGURES = "figures"  # what is asked for as a table is, and made by `dssl.figures`
 SMALL = 6000  # nodes of the graphs that --quick keeps
 QUICK = {"epochs": 10}
 ABLATIONS: dict[str, dict[str, Any]] = {
@@ -79,7 +80,8 @@ def reproduce(
         on_record: called with each job and its record.
     """
     if name not in TABLES:
-        raise ConfigError(f"unknown table {name!r}{nearest(name, TABLES) or '; use ' + ', '.join(TABLES)}")
+        known = (*TABLES, FIGURES)
+        raise ConfigError(f"unknown table {name!r}{nearest(name, known) or '; use ' + ', '.join(known)}")
     plan, write = TABLES[name]
     jobs = plan(options)
     on_plan(len(jobs))
