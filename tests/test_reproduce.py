@@ -81,6 +81,36 @@ def test_table_one_has_every_method_and_baseline() -> None:
     assert sorted({job.seed for job in seeds}) == [0, 1, 2]
 
 
+def test_the_summary_has_the_best_baseline_beside_the_method(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(experiments, "run", pretend)
+    options = Options(datasets=("texas", "wisconsin"), methods=("dssl", "sanity"))
+    lines = reproduce.reproduce("summary", options, tmp_path)[0].read_text().splitlines()
+    assert "| graph | paper's DSSL | paper-terms | best without training | dssl, trained part | dssl |" in lines
+    assert any(line.startswith("| texas | **62.1** | 60.5 ± 0.7 | 62.0 ± 2.8 |") for line in lines)
+    assert any(line.startswith("| wisconsin | – | – |") for line in lines)
+
+
+def test_the_readme_shows_the_summary_as_it_was_written() -> None:
+    root = Path(__file__).parents[1]
+    table = [line for line in (root / "results" / "summary.md").read_text().splitlines() if line.startswith("|")]
+    assert "\n".join(table) in (root / "README.md").read_text()
+
+
+def test_factors_outside_the_bars_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    health = {"effective_rank": 8.0, "posterior_entropy": 0.5, "factor_usage_max": 0.7}
+
+    def unhealthy(jobs: Sequence[Job], folder: Path, **_: object) -> list[Record]:
+        alike = {"with_diagonal": 0.8, "without_diagonal": None}
+        return [{**record, "health": health, "class_similarity": alike} for record in pretend(jobs, folder)]
+
+    monkeypatch.setattr(experiments, "run", unhealthy)
+    text = reproduce.reproduce("factors", Options(datasets=("texas",)), tmp_path)[0].read_text()
+    assert "| texas | 0.125 | 0.500 | 0.700 | 0.800 |" in text
+    assert "- texas: effective rank / 64 is 0.12, outside 0.25 to 1." in text
+    assert "- texas: largest usage is 0.70, outside 0 to 0.6." in text
+    assert "posterior entropy is" not in text
+
+
 def test_table_one_and_five_share_their_runs() -> None:
     assert reproduce.TABLES["table1"][0] is reproduce.TABLES["table5"][0]
 

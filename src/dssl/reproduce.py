@@ -198,6 +198,31 @@ def _verdict(graph: str, cells: Mapping[tuple[str, str], Cell]) -> str:
     return f"{beside}: level with it." if ours.mean <= theirs.mean + error else f"{beside}: above it."
 
 
+def summary(options: Options, records: Sequence[Record]) -> Table:
+    """The table of the README: what to expect on each graph, beside the best that needs no training."""
+    every = _by_graph(records, accuracies, paper.CLASSIFICATION)
+    cells: dict[tuple[str, str], Cell] = {}
+    for graph in dict.fromkeys(graph for graph, _ in every):
+        sanity = [every[graph, name] for name in SANITY if (graph, name) in every]
+        best = {"best without training": max(sanity, key=lambda cell: cell.mean)} if sanity else {}
+        for column, cell in {
+            **best,
+            **{name: every[graph, name] for name in DSSL_ROWS if (graph, name) in every},
+        }.items():
+            cells[graph, column] = replace(cell, printed=None)
+        printed = paper.CLASSIFICATION["dssl"].get(graph)
+        if printed is not None:
+            cells[graph, "paper's DSSL"] = Cell(((printed[0],),))
+    columns = ["paper's DSSL", "paper-terms", "best without training", "dssl, trained part", "dssl"]
+    return Table(
+        "Accuracy of a linear probe, in percent",
+        [graph for graph in graphs_of(options, _catalogue()) if any((graph, column) in cells for column in columns)],
+        [column for column in columns if any((graph, column) in cells for graph, _ in cells)],
+        cells,
+        ["From the records of Table 1, which has every baseline and says what the columns are."],
+    )
+
+
 # --- the factors ------------------------------------------------------------------------------------------------
 
 
@@ -439,6 +464,7 @@ TABLES: dict[str, tuple[Callable[[Options], list[Job]], Callable[[Options, Seque
     "table6": (_nothing, synthetic_statistics),
     "table7": (synthetic_jobs, synthetic_results),
     "factors": (factor_jobs, factors),
+    "summary": (classification_jobs, summary),
 }
 
 
