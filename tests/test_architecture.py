@@ -18,7 +18,7 @@ ORDER = (  # noqa: SIM905
     "catalogue sources datasets "
     "inputs operators loader posterior pairs collapse encoders networks augment learner walks diffusion "
     "structural readout lookup methods train embeddings factors logistic probe splits sanity evaluate "
-    "linktask plots drawings model run paper cells experiments reproduce figures tune show cli __main__"
+    "linktask plots drawings model run paper cells experiments plans reproduce figures tune show cli __main__"
 ).split()
 HEAVY = (
     "torch",

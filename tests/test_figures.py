@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dssl import drawings, experiments, figures, reproduce
+from dssl import drawings, experiments, figures, plans
 from dssl.experiments import Job, Record
 from dssl.figures import CURVES, EGO_NODES, Line, ego_nodes, line_jobs
 from dssl.graph import Graph
-from dssl.reproduce import Options
+from dssl.plans import Options
 from dssl.resolve import resolve
 
 
@@ -144,7 +144,7 @@ def test_a_line_changes_what_it_names_and_nothing_at_the_base() -> None:
 def test_what_is_not_changed_is_trained_once_for_all_figures_and_for_table_two() -> None:
     options = Options(datasets=("texas",))
     jobs = [job for _, lines in CURVES.values() for line in lines for _, job in line_jobs(line, "texas", options)]
-    full = {job.key for job in reproduce.ablation_jobs(options) if job.row in ("full, paper-terms", "full, as printed")}
+    full = {job.key for job in plans.ablation_jobs(options) if job.row in ("full, paper-terms", "full, as printed")}
     assert len(full) == 6 and full <= {job.key for job in jobs}
     by_settings = {(str(sorted(job.settings.items())), job.seed) for job in jobs}
     assert len(by_settings) == len(experiments.jobs_by_key(jobs)) < len(jobs)

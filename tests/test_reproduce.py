@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from dssl import experiments, paper, reproduce
+from dssl import experiments, paper, plans, reproduce
 from dssl.config import METHODS
 from dssl.errors import ConfigError, DsslError
 from dssl.experiments import Job, Record
-from dssl.reproduce import ABLATIONS, SANITY, Options, nmi_of_errors
+from dssl.plans import ABLATIONS, SANITY, Options
+from dssl.reproduce import nmi_of_errors
 
 
 @pytest.fixture(autouse=True)
@@ -74,10 +75,10 @@ def test_table_one_names_graphs_that_are_not_here_and_judges_the_method_in_words
 
 
 def test_table_one_has_every_method_and_baseline() -> None:
-    jobs = reproduce.classification_jobs(Options(datasets=("texas",)))
+    jobs = plans.classification_jobs(Options(datasets=("texas",)))
     assert {job.row for job in jobs} == {*SANITY, *METHODS, "paper-terms"}
     assert all(job.clusters for job in jobs if job.row != "majority")
-    seeds = reproduce.classification_jobs(Options(datasets=("texas",), methods=("dssl",), seeds=3))
+    seeds = plans.classification_jobs(Options(datasets=("texas",), methods=("dssl",), seeds=3))
     assert sorted({job.seed for job in seeds}) == [0, 1, 2]
 
 
@@ -116,7 +117,7 @@ def test_table_one_and_five_share_their_runs() -> None:
 
 
 def test_ablations_change_what_they_name() -> None:
-    jobs = reproduce.ablation_jobs(Options(datasets=("texas",), seeds=1))
+    jobs = plans.ablation_jobs(Options(datasets=("texas",), seeds=1))
     settings = {job.row: job.settings for job in jobs}
     assert settings["A1, paper-terms"] == {"recipe": "paper-terms:texas", "local_weight": 0.0}
     assert settings["A2+A5, as printed"] == {"preset": "paper", "global_weight": 0.0, "inference": "uniform"}

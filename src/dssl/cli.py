@@ -384,7 +384,8 @@ def reproduce(
     """Make tables and figures of the paper again: train what is not stored yet; write Markdown, CSV and pictures."""
     from dssl import show
     from dssl.figures import figures
-    from dssl.reproduce import FIGURES, TABLES, Options
+    from dssl.plans import Options
+    from dssl.reproduce import FIGURES, TABLES
     from dssl.reproduce import reproduce as table
 
     options = Options(datasets=_parts(datasets), methods=_parts(methods), seeds=seeds, quick=quick)

@@ -21,7 +21,8 @@ from dssl.cells import Cell, Page
 from dssl.config import Config, locate
 from dssl.errors import DsslError
 from dssl.experiments import Job, Record
-from dssl.reproduce import BASES, QUICK, Options, accuracies, for_graph, graphs_of, seeds_of
+from dssl.plans import BASES, QUICK, Options, for_graph, graphs_of, seeds_of
+from dssl.reproduce import accuracies
 from dssl.resolve import resolve
 from dssl.rng import stream
 

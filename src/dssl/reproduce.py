@@ -9,55 +9,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from dssl import experiments, files, paper
-from dssl.catalogue import DATASETS
 from dssl.cells import Cell, Figures, Table
 from dssl.config import METHODS
 from dssl.errors import ConfigError, nearest
-from dssl.experiments import Job, Record, View
+from dssl.experiments import Job, Record
+from dssl.plans import (
+    ABLATIONS,
+    BASES,
+    SANITY,
+    Options,
+    ablation_jobs,
+    catalogue_graphs,
+    classification_jobs,
+    factor_jobs,
+    gat_jobs,
+    graphs_of,
+    synthetic_jobs,
+    synthetic_spec,
+)
 
-SANITY = ("majority", "raw", "smoothed", "hops", "adjacency", "random-encoder")
 DSSL_ROWS = ("dssl", "dssl, trained part", "paper-terms")
 FIGURES = "figures"  # what is asked for as a table is, and made by `dssl.figures`
-SMALL = 6000  # nodes of the graphs that --quick keeps
-QUICK = {"epochs": 10}
-ABLATIONS: dict[str, dict[str, Any]] = {
-    "full": {},
-    "A1": {"local_weight": 0.0},
-    "A2": {"global_weight": 0.0},
-    "A3": {"entropy_weight": 0.0},
-    "A4": {"shift_scale": 0.0},
-    "A5": {"inference": "uniform"},
-    "A2+A3": {"global_weight": 0.0, "entropy_weight": 0.0},
-    "A2+A4": {"global_weight": 0.0, "shift_scale": 0.0},
-    "A2+A5": {"global_weight": 0.0, "inference": "uniform"},
-}
-BASES: dict[str, dict[str, Any]] = {
-    "as printed": {"preset": "paper"},
-    "paper-terms": {"recipe": "paper-terms"},
-    "default, trained part": {"skip": False},
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What to make a table of.
-
-    Args:
-        datasets: graphs, or none for those of the table.
-        methods: names of methods, and ``sanity``; none for all.
-        seeds: trainings per cell, or none for as many as the table asks for.
-        quick: few splits and epochs, small graphs: to see that it works.
-    """
-
-    datasets: tuple[str, ...] = ()
-    methods: tuple[str, ...] = ()
-    seeds: int | None = None
-    quick: bool = False
 
 
 def reproduce(
@@ -103,40 +79,10 @@ def reproduce(
 # --- Table 1 and 5: all methods on all graphs ----------------------------------------------------------------------
 
 
-def classification_jobs(options: Options) -> list[Job]:
-    """Every method and baseline on every graph that is here; k-means comes with it, for Table 5."""
-    from dssl.datasets import available
-
-    jobs = []
-    for graph in filter(available, graphs_of(options, _catalogue())):
-        for method in _methods(options):
-            jobs += _method_jobs(method, graph, options)
-    return jobs
-
-
-def _method_jobs(method: str, graph: str, options: Options) -> list[Job]:
-    from dssl.resolve import read_recipe
-
-    base = Job(graph, method, splits=3 if options.quick else 10, clusters=True)
-    extra = QUICK if options.quick else {}
-    if method in SANITY and method != "random-encoder":
-        return [replace(base, baseline=method, clusters=method != "majority")]
-    if method == "random-encoder":
-        return [replace(base, settings={"epochs": 0, "encoder": "gcn", "skip": False})]
-    if method != "dssl":
-        return [replace(base, settings={"method": method, **extra}, seed=seed) for seed in seeds_of(options, 1)]
-    views: tuple[View, ...] = ("embedding", "trained")
-    jobs = [replace(base, settings=extra, seed=seed, views=views) for seed in seeds_of(options, 1)]
-    if graph in read_recipe("paper-terms").names:
-        settings = {"recipe": f"paper-terms:{graph}", **extra}
-        jobs += [replace(base, row="paper-terms", settings=settings, seed=seed) for seed in seeds_of(options, 1)]
-    return jobs
-
-
 def classification(options: Options, records: Sequence[Record]) -> Table:
     """Table 1: accuracy of the linear probe."""
     cells = _by_graph(records, accuracies, paper.CLASSIFICATION)
-    remarks = [remark for graph in graphs_of(options, _catalogue()) if (remark := _verdict(graph, cells))]
+    remarks = [remark for graph in graphs_of(options, catalogue_graphs()) if (remark := _verdict(graph, cells))]
     return _of_graphs(
         options,
         cells,
@@ -216,7 +162,11 @@ def summary(options: Options, records: Sequence[Record]) -> Table:
     columns = ["paper's DSSL", "paper-terms", "best without training", "dssl, trained part", "dssl"]
     return Table(
         "Accuracy of a linear probe, in percent",
-        [graph for graph in graphs_of(options, _catalogue()) if any((graph, column) in cells for column in columns)],
+        [
+            graph
+            for graph in graphs_of(options, catalogue_graphs())
+            if any((graph, column) in cells for column in columns)
+        ],
         [column for column in columns if any((graph, column) in cells for graph, _ in cells)],
         cells,
         ["From the records of Table 1, which has every baseline and says what the columns are."],
@@ -224,11 +174,6 @@ def summary(options: Options, records: Sequence[Record]) -> Table:
 
 
 # --- the factors ------------------------------------------------------------------------------------------------
-
-
-def factor_jobs(options: Options) -> list[Job]:
-    """The default preset on every graph, as Table 1 has it."""
-    return classification_jobs(replace(options, methods=("dssl",)))
 
 
 def factors(options: Options, records: Sequence[Record]) -> Table:
@@ -257,7 +202,7 @@ def factors(options: Options, records: Sequence[Record]) -> Table:
     ]
     return Figures(
         "The factors of the default preset",
-        graphs_of(options, _catalogue()),
+        graphs_of(options, catalogue_graphs()),
         list(dict.fromkeys(column for _, column in cells)),
         cells,
         [
@@ -271,23 +216,6 @@ def factors(options: Options, records: Sequence[Record]) -> Table:
 
 
 # --- Table 2: ablations --------------------------------------------------------------------------------------------
-
-
-def ablation_jobs(options: Options) -> list[Job]:
-    """Each ablation of each base configuration."""
-    return [
-        Job(
-            graph,
-            f"{row}, {base}",
-            {**for_graph(settings, graph), **ABLATIONS[row], **(QUICK if options.quick else {})},
-            seed=seed,
-            splits=3 if options.quick else 10,
-        )
-        for graph in graphs_of(options, ("texas", "cornell-2020", "cora"))
-        for base, settings in BASES.items()
-        for row in ABLATIONS
-        for seed in seeds_of(options, 3)
-    ]
 
 
 def ablations(options: Options, records: Sequence[Record]) -> Table:
@@ -329,35 +257,11 @@ def ablations(options: Options, records: Sequence[Record]) -> Table:
 # --- Table 3: GAT ----------------------------------------------------------------------------------------------------
 
 
-def gat_jobs(options: Options) -> list[Job]:
-    """DSSL and the other methods with a GAT for an encoder."""
-    from dssl.datasets import available
-
-    jobs = []
-    for graph in filter(available, graphs_of(options, paper.GRAPHS)):
-        for method in _gat_methods(options):
-            settings: dict[str, Any] = {"recipe": f"paper-terms:{graph}"} if method == "dssl" else {"method": method}
-            settings |= {"encoder": "gat", **(QUICK if options.quick else {})}
-            jobs += [
-                Job(graph, method, settings, seed=seed, splits=3 if options.quick else 10)
-                for seed in seeds_of(options, 1)
-            ]
-    return jobs
-
-
 def gat(options: Options, records: Sequence[Record]) -> Table:
     """Table 3: GAT encoders."""
     cells = _by_graph(records, accuracies, paper.GAT, dssl="dssl")
     note = "As Table 1 with a two-layer GAT of 64 columns; DSSL with the settings of `paper-terms`."
     return _of_graphs(options, cells, "Table 3: GAT encoders, accuracy in percent", note, [], paper.GRAPHS)
-
-
-def _gat_methods(options: Options) -> list[str]:
-    return [
-        name
-        for name in ("mvgrl", "bgrl", "dssl")
-        if name in METHODS and (not options.methods or name in options.methods)
-    ]
 
 
 # --- Table 4 and 6: the graphs themselves ----------------------------------------------------------------------------
@@ -396,7 +300,7 @@ def synthetic_statistics(options: Options, records: Sequence[Record]) -> Table: 
     cells = {}
     quantities = ("nodes", "edges", "classes", "features", "edge_homophily")
     for h in paper.HOMOPHILY:
-        found = summary(load(_synthetic(h, options)))
+        found = summary(load(synthetic_spec(h, options)))
         for quantity in quantities:
             cells[f"h = {h:g}", quantity] = Cell(((float(found[quantity]),),))
     return Figures(
@@ -412,21 +316,10 @@ def synthetic_statistics(options: Options, records: Sequence[Record]) -> Table: 
     )
 
 
-def synthetic_jobs(options: Options) -> list[Job]:
-    """Every method on the synthetic graphs, at 25/25/50."""
-    jobs = []
-    for h in paper.HOMOPHILY:
-        graph = _synthetic(h, options)
-        for method in _methods(options):
-            for job in _method_jobs(method, graph, options):
-                jobs.append(replace(job, shares=(0.25, 0.25, 0.5), clusters=False))
-    return jobs
-
-
 def synthetic_results(options: Options, records: Sequence[Record]) -> Table:
     """Table 7: accuracy over the range of homophily."""
     cells: dict[tuple[str, str], Cell] = {}
-    names = {_synthetic(h, options): f"{h:g}" for h in paper.HOMOPHILY}
+    names = {synthetic_spec(h, options): f"{h:g}" for h in paper.HOMOPHILY}
     for (graph, column), cell in _by_graph(records, accuracies, {}).items():
         h = names[graph]
         method = "dssl" if column == "dssl, trained part" else column
@@ -442,10 +335,6 @@ def synthetic_results(options: Options, records: Sequence[Record]) -> Table:
         ],
         corner="h",
     )
-
-
-def _synthetic(h: float, options: Options) -> str:
-    return f"synthetic:h={h:g},nodes={1000 if options.quick else 10000},classes=10,degree=12"
 
 
 # --- shared parts ----------------------------------------------------------------------------------------------------
@@ -466,45 +355,6 @@ TABLES: dict[str, tuple[Callable[[Options], list[Job]], Callable[[Options, Seque
     "factors": (factor_jobs, factors),
     "summary": (classification_jobs, summary),
 }
-
-
-def _catalogue() -> tuple[str, ...]:
-    """The paper's graphs, and the others that are on this machine."""
-    from dssl.datasets import available
-
-    return (*paper.GRAPHS, *(name for name in DATASETS if name not in paper.GRAPHS and available(name)))
-
-
-def graphs_of(options: Options, usual: Sequence[str]) -> list[str]:
-    """Names of the graphs that were asked for, or the usual ones; the quick ones alone if in a hurry."""
-    from dssl.datasets import find
-
-    chosen = [find(name).name for name in options.datasets] or list(usual)
-    return [name for name in chosen if not options.quick or (DATASETS[name].figures.nodes or 0) < SMALL]
-
-
-def _methods(options: Options) -> list[str]:
-    """Names of methods and baselines; ``sanity`` stands for all baselines."""
-    every = [*SANITY, *METHODS]
-    chosen = [name for part in options.methods for name in (SANITY if part == "sanity" else (part,))]
-    for name in chosen:
-        if name not in every:
-            raise ConfigError(f"unknown method {name!r}{nearest(name, every) or '; use sanity, ' + ', '.join(METHODS)}")
-    return list(dict.fromkeys(chosen)) or every
-
-
-def seeds_of(options: Options, usual: int) -> range:
-    """Seeds of the trainings of a cell."""
-    return range(1 if options.quick else options.seeds or usual)
-
-
-def for_graph(settings: Mapping[str, Any], graph: str) -> dict[str, Any]:
-    """A recipe by name becomes the recipe for the graph, where it knows the graph."""
-    from dssl.resolve import read_recipe
-
-    if "recipe" not in settings or graph not in read_recipe(settings["recipe"]).names:
-        return dict(settings)
-    return {**settings, "recipe": f"{settings['recipe']}:{graph}"}
 
 
 def _by_graph(
@@ -549,7 +399,7 @@ def _of_graphs(
 ) -> Table:
     from dssl.datasets import available
 
-    graphs = graphs_of(options, usual or _catalogue())
+    graphs = graphs_of(options, usual or catalogue_graphs())
     missing = {name: "its files are not on this machine" for name in graphs if not available(name)}
     return Table(title, graphs, _columns(cells), cells, [note], remarks, missing=missing)
 

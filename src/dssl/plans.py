@@ -1,0 +1,181 @@
+"""Which trainings each table of the paper needs: plans, as jobs of `dssl.experiments`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dssl import paper
+from dssl.catalogue import DATASETS
+from dssl.config import METHODS
+from dssl.errors import ConfigError, nearest
+from dssl.experiments import Job, View
+
+SANITY = ("majority", "raw", "smoothed", "hops", "adjacency", "random-encoder")
+SMALL = 6000  # nodes of the graphs that --quick keeps
+QUICK = {"epochs": 10}
+ABLATIONS: dict[str, dict[str, Any]] = {
+    "full": {},
+    "A1": {"local_weight": 0.0},
+    "A2": {"global_weight": 0.0},
+    "A3": {"entropy_weight": 0.0},
+    "A4": {"shift_scale": 0.0},
+    "A5": {"inference": "uniform"},
+    "A2+A3": {"global_weight": 0.0, "entropy_weight": 0.0},
+    "A2+A4": {"global_weight": 0.0, "shift_scale": 0.0},
+    "A2+A5": {"global_weight": 0.0, "inference": "uniform"},
+}
+BASES: dict[str, dict[str, Any]] = {
+    "as printed": {"preset": "paper"},
+    "paper-terms": {"recipe": "paper-terms"},
+    "default, trained part": {"skip": False},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to make a table of.
+
+    Args:
+        datasets: graphs, or none for those of the table.
+        methods: names of methods, and ``sanity``; none for all.
+        seeds: trainings per cell, or none for as many as the table asks for.
+        quick: few splits and epochs, small graphs: to see that it works.
+    """
+
+    datasets: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+    seeds: int | None = None
+    quick: bool = False
+
+
+def classification_jobs(options: Options) -> list[Job]:
+    """Every method and baseline on every graph that is here; k-means comes with it, for Table 5."""
+    from dssl.datasets import available
+
+    jobs = []
+    for graph in filter(available, graphs_of(options, catalogue_graphs())):
+        for method in _methods(options):
+            jobs += _method_jobs(method, graph, options)
+    return jobs
+
+
+def _method_jobs(method: str, graph: str, options: Options) -> list[Job]:
+    from dssl.resolve import read_recipe
+
+    base = Job(graph, method, splits=3 if options.quick else 10, clusters=True)
+    extra = QUICK if options.quick else {}
+    if method in SANITY and method != "random-encoder":
+        return [replace(base, baseline=method, clusters=method != "majority")]
+    if method == "random-encoder":
+        return [replace(base, settings={"epochs": 0, "encoder": "gcn", "skip": False})]
+    if method != "dssl":
+        return [replace(base, settings={"method": method, **extra}, seed=seed) for seed in seeds_of(options, 1)]
+    views: tuple[View, ...] = ("embedding", "trained")
+    jobs = [replace(base, settings=extra, seed=seed, views=views) for seed in seeds_of(options, 1)]
+    if graph in read_recipe("paper-terms").names:
+        settings = {"recipe": f"paper-terms:{graph}", **extra}
+        jobs += [replace(base, row="paper-terms", settings=settings, seed=seed) for seed in seeds_of(options, 1)]
+    return jobs
+
+
+def factor_jobs(options: Options) -> list[Job]:
+    """The default preset on every graph, as Table 1 has it."""
+    return classification_jobs(replace(options, methods=("dssl",)))
+
+
+def ablation_jobs(options: Options) -> list[Job]:
+    """Each ablation of each base configuration."""
+    return [
+        Job(
+            graph,
+            f"{row}, {base}",
+            {**for_graph(settings, graph), **ABLATIONS[row], **(QUICK if options.quick else {})},
+            seed=seed,
+            splits=3 if options.quick else 10,
+        )
+        for graph in graphs_of(options, ("texas", "cornell-2020", "cora"))
+        for base, settings in BASES.items()
+        for row in ABLATIONS
+        for seed in seeds_of(options, 3)
+    ]
+
+
+def gat_jobs(options: Options) -> list[Job]:
+    """DSSL and the other methods with a GAT for an encoder."""
+    from dssl.datasets import available
+
+    jobs = []
+    for graph in filter(available, graphs_of(options, paper.GRAPHS)):
+        for method in _gat_methods(options):
+            settings: dict[str, Any] = {"recipe": f"paper-terms:{graph}"} if method == "dssl" else {"method": method}
+            settings |= {"encoder": "gat", **(QUICK if options.quick else {})}
+            jobs += [
+                Job(graph, method, settings, seed=seed, splits=3 if options.quick else 10)
+                for seed in seeds_of(options, 1)
+            ]
+    return jobs
+
+
+def _gat_methods(options: Options) -> list[str]:
+    return [
+        name
+        for name in ("mvgrl", "bgrl", "dssl")
+        if name in METHODS and (not options.methods or name in options.methods)
+    ]
+
+
+def synthetic_jobs(options: Options) -> list[Job]:
+    """Every method on the synthetic graphs, at 25/25/50."""
+    jobs = []
+    for h in paper.HOMOPHILY:
+        graph = synthetic_spec(h, options)
+        for method in _methods(options):
+            for job in _method_jobs(method, graph, options):
+                jobs.append(replace(job, shares=(0.25, 0.25, 0.5), clusters=False))
+    return jobs
+
+
+def synthetic_spec(h: float, options: Options) -> str:
+    """The graph of Table 6 with a share h of links inside classes."""
+    return f"synthetic:h={h:g},nodes={1000 if options.quick else 10000},classes=10,degree=12"
+
+
+def catalogue_graphs() -> tuple[str, ...]:
+    """The paper's graphs, and the others that are on this machine."""
+    from dssl.datasets import available
+
+    return (*paper.GRAPHS, *(name for name in DATASETS if name not in paper.GRAPHS and available(name)))
+
+
+def graphs_of(options: Options, usual: Sequence[str]) -> list[str]:
+    """Names of the graphs that were asked for, or the usual ones; the quick ones alone if in a hurry."""
+    from dssl.datasets import find
+
+    chosen = [find(name).name for name in options.datasets] or list(usual)
+    return [name for name in chosen if not options.quick or (DATASETS[name].figures.nodes or 0) < SMALL]
+
+
+def _methods(options: Options) -> list[str]:
+    """Names of methods and baselines; ``sanity`` stands for all baselines."""
+    every = [*SANITY, *METHODS]
+    chosen = [name for part in options.methods for name in (SANITY if part == "sanity" else (part,))]
+    for name in chosen:
+        if name not in every:
+            raise ConfigError(f"unknown method {name!r}{nearest(name, every) or '; use sanity, ' + ', '.join(METHODS)}")
+    return list(dict.fromkeys(chosen)) or every
+
+
+def seeds_of(options: Options, usual: int) -> range:
+    """Seeds of the trainings of a cell."""
+    return range(1 if options.quick else options.seeds or usual)
+
+
+def for_graph(settings: Mapping[str, Any], graph: str) -> dict[str, Any]:
+    """A recipe by name becomes the recipe for the graph, where it knows the graph."""
+    from dssl.resolve import read_recipe
+
+    if "recipe" not in settings or graph not in read_recipe(settings["recipe"]).names:
+        return dict(settings)
+    return {**settings, "recipe": f"{settings['recipe']}:{graph}"}
