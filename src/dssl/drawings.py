@@ -122,7 +122,7 @@ def neighbourhood(
         for k, (start, end) in enumerate(pairwise(turns)):
             if start > end:
                 middle = (float(places[[i, j], 0].mean()), float(places[[i, j], 1].mean()))
-                axes.add_patch(Wedge(middle, 0.13, end, start, facecolor=colours[k], linewidth=0, zorder=2))
+                axes.add_patch(Wedge(middle, 0.09, end, start, facecolor=colours[k], linewidth=0, zorder=2))
     for label in sorted(set(labels)):
         here = places[[at for at, known in enumerate(labels) if known == label]]
         colour, marker = look(label) if label >= 0 else (UNLABELLED, "o")
