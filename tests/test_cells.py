@@ -57,3 +57,10 @@ def test_figures_are_not_percentages() -> None:
     }
     text = Figures("F", ["g"], ["nodes", "features", "h", "none"], cells).markdown()
     assert "| g | 2,708 | 1,703 (paper 1,793) | 0.810 | – |" in text
+
+
+def test_where_rows_are_compared_the_best_of_a_column_is_bold() -> None:
+    cells = {(row, column): Cell(((value,),)) for row, column, value in [("a", "x", 1), ("b", "x", 2), ("a", "y", 5)]}
+    lines = Table("T", ["a", "b"], ["x", "y"], cells, compares_rows=True).markdown().splitlines()
+    assert "| a | 1.0 | **5.0** |" in lines
+    assert "| b | **2.0** | – |" in lines

@@ -74,6 +74,8 @@ class Table:
         notes: sentences below the title.
         remarks: sentences below the table.
         corner: what the rows are.
+        compares_rows: whether the best of a column is bold, and not the best of a row.
+        missing: what stands in place of a row that could not be measured.
     """
 
     title: str
@@ -83,16 +85,19 @@ class Table:
     notes: Sequence[str] = ()
     remarks: Sequence[str] = ()
     corner: str = "graph"
+    compares_rows: bool = False
     missing: Mapping[str, str] = field(default_factory=dict)
 
     def markdown(self) -> str:
-        """The table, the comparison with the paper, and the remarks; the best of a row is bold."""
+        """The table, the comparison with the paper, and the remarks."""
         lines = [f"# {self.title}", "", *self.notes, "", f"| {self.corner} | " + " | ".join(self.columns) + " |"]
         lines.append("| --- " * (1 + len(self.columns)) + "|")
         for row in self.rows:
             found = [self.cells.get((row, column)) for column in self.columns]
-            best = max((cell.mean for cell in found if cell is not None), default=None)
-            shown = ["–" if cell is None else _bold(cell.text, cell.mean == best) for cell in found]
+            shown = [
+                "–" if cell is None else _bold(cell.text, cell.mean == self._best(row, column))
+                for column, cell in zip(self.columns, found, strict=True)
+            ]
             if row in self.missing:
                 shown = [self.missing[row], *[""] * (len(self.columns) - 1)]
             lines.append(f"| {row} | " + " | ".join(shown) + " |")
@@ -109,6 +114,14 @@ class Table:
         if self.remarks:
             lines += ["", "## In words", "", *[f"- {remark}" for remark in self.remarks]]
         return "\n".join(lines) + "\n"
+
+    def _best(self, row: str, column: str) -> float:
+        """The largest mean of the row, or of the column where rows are what is compared."""
+        return max(
+            cell.mean
+            for key, cell in self.cells.items()
+            if key[self.compares_rows] == (row, column)[self.compares_rows]
+        )
 
     def csv(self) -> str:
         """A line per cell."""

@@ -251,6 +251,7 @@ def ablations(options: Options, records: Sequence[Record]) -> Table:
         ],
         remarks,
         corner="ablation",
+        compares_rows=True,
     )
 
 
