@@ -35,6 +35,8 @@ def test_the_wide_space_holds_the_defaults() -> None:
     for path, part in SPACES["wide"].items():
         section, _, leaf = path.partition(".")
         value = base[section][leaf]
+        if value is None:  # chosen by the graph
+            continue
         assert part.low <= value <= part.high if isinstance(part, Range) else value in part, path
 
 

@@ -155,7 +155,7 @@ def stress_layout(count: int, links: NDArray[np.int64], *, steps: int = 200) -> 
         Places, shape ``(count, 2)``.
 
     >>> path = stress_layout(3, np.array([[0, 1], [1, 2]]))
-    >>> np.linalg.norm(path[[0, 1, 0]] - path[[1, 2, 2]], axis=1).round(2).tolist()
+    >>> np.linalg.norm(path[[0, 1, 0]] - path[[1, 2, 2]], axis=1).round(1).tolist()
     [1.0, 1.0, 2.0]
     """
     from scipy import sparse
