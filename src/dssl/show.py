@@ -194,9 +194,11 @@ class Jobs:
         what = f"{self.name}: {job.row} on {job.graph}"
         self.bar.update(self.task, advance=1, description=what)
         if "error" in record:
-            self.console.print(f"{what}: {record['error']}", markup=False)
+            self.console.print(f"{what}: {record['error']}", markup=False, soft_wrap=True)
         elif not self.quiet and not self.console.is_terminal:
-            self.console.print(f"{self.done}/{self.total} {what}: {record['seconds']:.0f} s", markup=False)
+            self.console.print(
+                f"{self.done}/{self.total} {what}: {record['seconds']:.0f} s", markup=False, soft_wrap=True
+            )
 
 
 class Trials:
