@@ -12,12 +12,12 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "dssl"
 # In pipeline order: a module imports only from modules before it, also inside functions.
 ORDER = (  # noqa: SIM905
-    "errors rng files environment kernels idtable sections config resolve spaces svd "
+    "errors rng files environment processes kernels idtable sections config resolve spaces svd "
     "features graph matrices cache statistics meaning structure "
     "textfile columns links convert tables codereader codegraph synthetic "
     "catalogue sources datasets "
     "inputs operators loader posterior pairs collapse encoders networks augment learner walks diffusion "
-    "structural readout lookup methods train embeddings factors logistic probe splits sanity evaluate "
+    "structural readout reconstruction lookup methods train embeddings factors logistic probe splits sanity evaluate "
     "linktask plots drawings model run paper cells experiments plans reproduce figures tune show cli __main__"
 ).split()
 HEAVY = (

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dssl import environment
 from dssl.errors import DsslError, RunError
+from dssl.processes import pool
 
 if TYPE_CHECKING:
     import numpy as np
@@ -107,9 +108,7 @@ def run(
         workers: processes, each with one thread; 0 takes one per core, and 1 does everything in this process.
         on_record: called with each job and its record, stored ones first.
     """
-    from concurrent.futures import ProcessPoolExecutor, as_completed
-    from concurrent.futures.process import BrokenProcessPool
-    from multiprocessing import get_context
+    from concurrent.futures import as_completed
 
     known = {record["key"]: record for record in records(folder)}
     told = on_record or (lambda _job, _record: None)
@@ -133,16 +132,10 @@ def run(
         for job in missing:
             done(job, perform(job))
     else:
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
-            waiting = {pool.submit(perform, job): job for job in missing}
-            try:
-                for future in as_completed(waiting):
-                    done(waiting[future], future.result())
-            except BrokenProcessPool:
-                raise RunError("a worker process was killed (out of memory?); run the same command to go on") from None
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        with pool(workers) as submit:
+            waiting = {submit(perform, job): job for job in missing}
+            for future in as_completed(waiting):
+                done(waiting[future], future.result())
     return [found[job.key] for job in jobs]
 
 
@@ -353,9 +346,3 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "item"):
         value = value.item()
     return round(value, 6) if isinstance(value, float) else value
-
-
-def _one_thread() -> None:
-    """Let a worker process use one thread; set before the libraries that read it are imported."""
-    for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ[name] = "1"

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from dssl import collapse
 from dssl.encoders import Encoder
 from dssl.graph import Graph
-from dssl.loader import Batch, full_batch, mini_batches
+from dssl.loader import Batch, Batches, full_batch
 
 
 class Learner(nn.Module):
@@ -28,7 +28,7 @@ class Learner(nn.Module):
         self.encoder = encoder
         self._meter = collapse.Meter()
         self._last: dict[str, float] = {}
-        self._whole: tuple[Graph, Batch] | None = None
+        self._batches = Batches()
 
     def vectors(self, batch: Batch) -> Tensor:
         """Return what the method calls the embedding of each node of a batch, shape ``(n, dim)``."""
@@ -41,19 +41,9 @@ class Learner(nn.Module):
         self, graph: Graph, *, batch_size: int, fanout: Sequence[int], seed: int, epoch: int, device: torch.device
     ) -> Iterator[Any]:
         """Give the batches of an epoch; a ``batch_size`` of 0 is the whole graph at once."""
-        if not batch_size:
-            if self._whole is None or self._whole[0] is not graph:
-                self._whole = graph, full_batch(graph, device)
-            yield self._whole[1]
-            return
-        yield from mini_batches(
-            graph,
-            batch_size=batch_size,
-            fanout=fanout,
-            layers=self.encoder.hops,
-            seed=seed,
-            epoch=epoch,
-            device=device,
+        layers = self.encoder.hops
+        return self._batches.of(
+            graph, batch_size=batch_size, fanout=fanout, layers=layers, seed=seed, epoch=epoch, device=device
         )
 
     def after_step(self) -> None:

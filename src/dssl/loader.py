@@ -99,6 +99,34 @@ def degrees(graph: Graph) -> NDArray[np.float32]:
     return np.asarray(graph.adjacency().sum(axis=1), dtype=np.float32)
 
 
+class Batches:
+    """The batches of each epoch, for a method to hold: the batch of the whole graph is made once and kept."""
+
+    def __init__(self) -> None:
+        self._whole: tuple[Graph, Batch] | None = None
+
+    def of(
+        self,
+        graph: Graph,
+        *,
+        batch_size: int,
+        fanout: Sequence[int],
+        layers: int,
+        seed: int,
+        epoch: int,
+        device: torch.device,
+    ) -> Iterator[Batch]:
+        """Give the whole graph at once for a ``batch_size`` of 0, and else what `mini_batches` gives."""
+        if batch_size:
+            yield from mini_batches(
+                graph, batch_size=batch_size, fanout=fanout, layers=layers, seed=seed, epoch=epoch, device=device
+            )
+            return
+        if self._whole is None or self._whole[0] is not graph:
+            self._whole = graph, full_batch(graph, device)
+        yield self._whole[1]
+
+
 def mini_batches(
     graph: Graph, *, batch_size: int, fanout: Sequence[int], layers: int, seed: int, epoch: int, device: torch.device
 ) -> Iterator[Batch]:

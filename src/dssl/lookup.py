@@ -14,8 +14,12 @@ from dssl import rng
 from dssl.errors import GraphError
 from dssl.graph import Graph
 from dssl.readout import id_keys
+from dssl.walks import Draws, train_walks
 
 Starts = tuple[NDArray[np.int64], int]
+
+
+AT_ONCE = 10_000  # walks that are held in memory
 
 
 class Lookup(nn.Module):
@@ -136,3 +140,46 @@ class Lookup(nn.Module):
                 empty = torch.empty_like(stored)
                 setattr(self, name, nn.Parameter(empty) if name != "keys" else empty)
         super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+class SkipGram(Lookup):
+    """Skip-gram with negative sampling on walks; a method says how it walks, and how negatives are drawn.
+
+    Args:
+        dim: length of the vectors.
+        walk_length: steps of a walk.
+        window: largest distance of a pair along a walk.
+        negatives: draws per pair.
+        step_size: of the first epoch.
+        epochs: walks per node.
+    """
+
+    def __init__(
+        self, dim: int, *, walk_length: int, window: int, negatives: int, step_size: float, epochs: int
+    ) -> None:
+        super().__init__(dim, step_size=step_size, epochs=epochs)
+        self.walk_length, self.window, self.negatives = walk_length, window, negatives
+        self.others = Draws.of(np.ones(1))
+
+    def paths(self, starts: NDArray[np.int64], seed: int) -> NDArray[np.int32]:
+        """Walk from each start node, shape ``(n, walk_length + 1)``."""
+        raise NotImplementedError
+
+    def learn(self, batch: Starts, vectors: NDArray[np.float32], contexts: NDArray[np.float32]) -> tuple[float, int]:
+        """Walk from the start nodes and go through the walks."""
+        starts, seed = batch
+        total, count = 0.0, 0
+        for begin in range(0, len(starts), AT_ONCE):
+            loss, pairs = train_walks(
+                self.paths(starts[begin : begin + AT_ONCE], seed),
+                vectors,
+                contexts,
+                self.others.chance,
+                self.others.alias,
+                self.window,
+                self.negatives,
+                self.rate,
+                np.uint64(seed),
+            )
+            total, count = total + loss, count + pairs
+        return total, count

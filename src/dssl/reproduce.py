@@ -276,9 +276,8 @@ def statistics(options: Options, records: Sequence[Record]) -> Table:  # noqa: A
     remarks = []
     for graph in graphs_of(options, paper.GRAPHS):
         for line in compare(graph):
-            scale = 1.0
             if line.ours is not None:
-                printed = None if line.paper is None else (scale * float(line.paper), 0.0)
+                printed = None if line.paper is None else (float(line.paper), 0.0)
                 cells[graph, line.quantity] = Cell(((float(line.ours),),), printed)
             if line.agrees is False:
                 remarks.append(f"{graph}: {line.quantity} is {line.ours}, the paper prints {line.paper}.")

@@ -21,9 +21,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -34,6 +33,7 @@ import tomli_w
 from dssl import environment, files, run
 from dssl.config import Config, GraphSettings, to_toml
 from dssl.errors import ConfigError, DsslError, RunError, nearest
+from dssl.processes import pool
 from dssl.resolve import resolve
 from dssl.rng import integer, stream
 from dssl.spaces import Range, Space
@@ -113,7 +113,7 @@ def search(
     graph = judge.check()
     study = _open(folder, judge, varied, graph.fingerprint())
     running: dict[Future[dict[str, Any]], optuna.Trial] = {}
-    with _pool(workers) as submit:
+    with pool(workers) as submit:
         while True:
             left = trials - len(_done(study)) - len(running)
             for _ in range(min(left, workers - len(running))):
@@ -339,36 +339,6 @@ def _done(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
     """Trials with a result, be it an error; not those that were interrupted."""
     trials = study.get_trials(deepcopy=False)
     return [trial for trial in trials if trial.state.is_finished() and {"measures", "error"} & trial.user_attrs.keys()]
-
-
-@contextmanager
-def _pool(workers: int) -> Iterator[Callable[[Work], Future[dict[str, Any]]]]:
-    """Give a function that has work done and returns a future: in worker processes, or here and now."""
-    from concurrent.futures import ProcessPoolExecutor
-    from concurrent.futures.process import BrokenProcessPool
-    from multiprocessing import get_context
-
-    def here(work: Work) -> Future[dict[str, Any]]:
-        future: Future[dict[str, Any]] = Future()
-        future.set_result(work())
-        return future
-
-    if workers == 1:
-        yield here
-        return
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_one_thread)
-    try:
-        yield pool.submit
-    except BrokenProcessPool:
-        raise RunError("a worker process was killed (out of memory?); run the same command to go on") from None
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _one_thread() -> None:
-    """Let a worker process use one thread; set before the libraries that read it are imported."""
-    for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ[name] = "1"
 
 
 def _finish(study: optuna.Study, folder: Path, judge: Judge, varied: Space, command: str) -> Outcome:

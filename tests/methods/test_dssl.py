@@ -572,18 +572,18 @@ def test_links_are_reconstructed_as_a_loop_over_nodes_says() -> None:
     graph = communities()
     with_links, without = model(link_reconstruction_weight=2.0), model()
     with_links.prepare(graph, seed=0)
-    without.load_state_dict({k: v for k, v in with_links.state_dict().items() if not k.startswith("link_decoder")})
+    without.load_state_dict({k: v for k, v in with_links.state_dict().items() if not k.startswith("relinked")})
     batch = full_batch(graph, CPU)
     dense = graph.adjacency().toarray()
     scale = 1 / np.sqrt(dense.sum(axis=0))
     u, sizes, _ = np.linalg.svd(scale[:, None] * dense * scale)
     wanted = u[:, :4] * sizes[:4]
     embedding = with_links.embed(graph)
-    assert with_links.link_decoder is not None
-    decoded = with_links.link_decoder(torch.from_numpy(embedding)).detach().numpy()
+    assert with_links.relinked is not None
+    decoded = with_links.relinked.decoder(torch.from_numpy(embedding)).detach().numpy()
     # Components of equal size may be turned, and signs differ: compare what does not depend on it.
-    assert with_links._link_targets is not None
-    targets = with_links._link_targets
+    assert with_links.relinked.targets is not None
+    targets = with_links.relinked.targets
     np.testing.assert_allclose(targets @ targets.T, wanted @ wanted.T, atol=1e-4)
     cosines = [decoded[i] @ targets[i] / np.linalg.norm(decoded[i]) / np.linalg.norm(targets[i]) for i in range(60)]
     share = link_share(graph)
@@ -602,22 +602,22 @@ def test_links_that_cannot_be_foretold_are_not_reconstructed() -> None:
     graph = random_graph()
     method = model(link_reconstruction_weight=2.0)
     method.prepare(graph, seed=0)
-    assert method._link_share == pytest.approx(link_share(graph))
+    assert method.relinked.share == pytest.approx(link_share(graph))
     method.prepare(communities(), seed=0)
-    assert method._link_share > 0.5
+    assert method.relinked.share > 0.5
 
 
 def test_link_components_of_a_warm_start_are_turned_to_the_decoder_and_stay_the_same_otherwise() -> None:
     graph = communities()
     method = model(link_reconstruction_weight=2.0)
     method.prepare(graph, seed=0)
-    assert method._link_targets is not None
-    first = method._link_targets.copy()
+    assert method.relinked.targets is not None
+    first = method.relinked.targets.copy()
     method.prepare(graph, seed=0)
-    again = method._link_targets
+    again = method.relinked.targets
     np.testing.assert_allclose(again @ again.T, first @ first.T, atol=1e-4)
-    assert method.link_decoder is not None
-    told = method.link_decoder(torch.from_numpy(method.embed(graph))).detach().numpy()
+    assert method.relinked is not None
+    told = method.relinked.decoder(torch.from_numpy(method.embed(graph))).detach().numpy()
     assert np.square(again - told).sum() < np.square(first - told).sum()
 
 

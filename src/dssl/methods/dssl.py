@@ -51,18 +51,17 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
 from dssl import collapse, pairs, posterior
 from dssl.encoders import Dense, Encoder
 from dssl.graph import Graph
-from dssl.loader import Batch, full_batch, mini_batches
-from dssl.matrices import normalised_matrix
+from dssl.learner import follow
+from dssl.loader import Batch, Batches, full_batch
 from dssl.networks import Branch, Head
-from dssl.readout import link_auc
-from dssl.svd import components, truncated_svd
+from dssl.reconstruction import FeatureReconstruction, LinkReconstruction
+from dssl.svd import truncated_svd
 
 Estimator = Literal["exact", "gumbel", "gumbel-soft"]
 Inference = Literal["amortised", "exact", "uniform"]
@@ -154,31 +153,27 @@ class DSSLModel(nn.Module):
             self.maps = nn.Parameter(0.1 / dim**0.5 * torch.randn(num_factors, dim, dim))
         self.head = Head(dim, num_factors, product=head == "product")
         self.prototypes = nn.Parameter(torch.randn(num_factors, dim))
-        width = min(reconstruction_dim, in_dim)
-        self.decoder = Dense(dim, width) if reconstruction_weight else None
-        self.link_decoder = Dense(dim, link_reconstruction_dim) if link_reconstruction_weight else None
+        self.rebuilt = FeatureReconstruction(dim, reconstruction_dim, in_dim=in_dim) if reconstruction_weight else None
+        self.relinked = LinkReconstruction(dim, link_reconstruction_dim) if link_reconstruction_weight else None
         # Made last, as a copy: it draws nothing, and every ablation starts from the same weights.
         self.target = copy.deepcopy(self.online).requires_grad_(False)
         self.register_buffer("prototype_sums", torch.zeros(num_factors, dim), persistent=False)
-        # Of the first fit: a warm start decodes the same components. All zeros before.
-        self.register_buffer("basis", torch.zeros(in_dim, width) if reconstruction_weight else None)
         self.register_buffer("fitted", torch.zeros((), dtype=torch.bool))  # whether a training began before
-        self._targets: NDArray[np.float32] | None = None
-        self._link_targets: NDArray[np.float32] | None = None
-        self._link_share = 0.0
         self._pairs: pairs.Clusters | None = None
         self._meter = collapse.Meter()
-        self._whole: tuple[Graph, Batch] | None = None
+        self._batches = Batches()
         self._last: dict[str, float] = {}
 
     # --- the four verbs of a method --------------------------------------------------------------------------
 
     def prepare(self, graph: Graph, *, seed: int) -> None:
         """Make the targets of the reconstruction, leading components of features and links, and the pair clusters."""
-        self._link_targets = self._link_components(graph, seed)
-        self._link_share = 0.0 if self._link_targets is None else max(0.0, 2 * link_auc(graph, seed=seed) - 1)
+        if self.relinked is not None:
+            known = self.embed(graph)[:, : self.online.encoder.dim].copy() if bool(self.fitted) else None
+            self.relinked.prepare(graph, known=known, seed=seed)
         if graph.x is not None:
-            self._targets = self._components(graph.x, seed)
+            if self.rebuilt is not None:
+                self.rebuilt.prepare(graph.x, seed=seed)
             if self.distillation_weight > 0 and self.inference != "uniform":
                 self._pairs = self._pair_clusters(graph, seed)
         cast(Tensor, self.fitted).fill_(True)
@@ -187,19 +182,9 @@ class DSSLModel(nn.Module):
         self, graph: Graph, *, batch_size: int, fanout: Sequence[int], seed: int, epoch: int, device: torch.device
     ) -> Iterator[Batch]:
         """Give the batches of an epoch; a ``batch_size`` of 0 is the whole graph at once."""
-        if not batch_size:
-            if self._whole is None or self._whole[0] is not graph:
-                self._whole = graph, full_batch(graph, device)
-            yield self._whole[1]
-            return
-        yield from mini_batches(
-            graph,
-            batch_size=batch_size,
-            fanout=fanout,
-            layers=self.online.encoder.hops,
-            seed=seed,
-            epoch=epoch,
-            device=device,
+        layers = self.online.encoder.hops
+        return self._batches.of(
+            graph, batch_size=batch_size, fanout=fanout, layers=layers, seed=seed, epoch=epoch, device=device
         )
 
     def forward(self, batch: Batch) -> Tensor:
@@ -222,12 +207,12 @@ class DSSLModel(nn.Module):
             - self.balance_weight * balance
         )
         extra: dict[str, Tensor] = {}
-        if self.decoder is not None and self._targets is not None:
-            extra["reconstruction"] = _reconstruction(self.decoder, embedding, self._targets, batch)
+        if self.rebuilt is not None and self.rebuilt.targets is not None:
+            extra["reconstruction"] = self.rebuilt(embedding, batch)
             loss = loss + self.reconstruction_weight * extra["reconstruction"]
-        if self.link_decoder is not None and self._link_targets is not None:
-            extra["links"] = _reconstruction(self.link_decoder, embedding, self._link_targets, batch)
-            loss = loss + self._link_share * self.link_reconstruction_weight * extra["links"]
+        if self.relinked is not None and self.relinked.targets is not None:
+            extra["links"] = self.relinked(embedding, batch)
+            loss = loss + self.relinked.share * self.link_reconstruction_weight * extra["links"]
         if self._pairs is not None and batch.links.nnz:
             extra["distillation"] = self._distillation(batch, v, z, log_p)
             loss = loss + self.distillation_weight * extra["distillation"]
@@ -240,12 +225,7 @@ class DSSLModel(nn.Module):
 
     def after_step(self) -> None:
         """ξ ← τ ξ + (1 − τ) θ, for parameters and running means alike."""
-        with torch.no_grad():
-            for kept, new in zip(self.target.state_dict().values(), self.online.state_dict().values(), strict=True):
-                if kept.dtype.is_floating_point:
-                    kept.lerp_(new, 1 - self.momentum)
-                else:
-                    kept.copy_(new)
+        follow(self.target, self.online, self.momentum)
 
     def after_epoch(self) -> dict[str, float]:
         """Set the prototypes by Eq. 8 and return the epoch's record.
@@ -405,39 +385,10 @@ class DSSLModel(nn.Module):
         """Eq. 3: log p(k | v_i), shape ``(n, K)``."""
         return torch.log_softmax(v @ F.normalize(self.prototypes, dim=1).T / self.sigma1, dim=1)
 
-    def _components(self, x: NDArray[np.float32] | sparse.csr_array, seed: int) -> NDArray[np.float32] | None:
-        """The features in the basis of the first fit, which the first call finds, shape ``(N, reconstruction_dim)``."""
-        basis = cast("Tensor | None", self.basis)
-        if basis is None:
-            return None
-        if bool(basis.any()):
-            return np.asarray(x @ basis.cpu().numpy(), np.float32)
-        values, vectors = components(x, basis.shape[1], seed=seed)
-        basis[:, : vectors.shape[1]] = torch.from_numpy(vectors)
-        return np.pad(values, ((0, 0), (0, basis.shape[1] - values.shape[1])))  # fewer nodes than columns
-
-    def _link_components(self, graph: Graph, seed: int) -> NDArray[np.float32] | None:
-        """Leading components of D^−½ A D^−½, shape ``(N, link_reconstruction_dim)``.
-
-        They are turned to fit what the decoder says of the graph already: nothing after a cold start, whose decoder
-        says nothing of use, and what was decoded before after a warm one, whose components would have other axes.
-        """
-        if self.link_decoder is None or not graph.num_arcs:
-            return None
-        width = self.link_decoder.weight.shape[1]
-        values = truncated_svd(normalised_matrix(graph.adjacency()), width, seed=seed)
-        values = np.pad(values, ((0, 0), (0, width - values.shape[1])))
-        if not bool(self.fitted):
-            return values
-        known = self.embed(graph)[:, : self.online.encoder.dim].copy()
-        told = self.link_decoder(torch.from_numpy(known).to(self.prototypes.device))
-        left, _, right = np.linalg.svd(values.T @ told.detach().cpu().numpy())
-        return np.asarray(values @ (left @ right), np.float32)
-
     def _pair_clusters(self, graph: Graph, seed: int) -> pairs.Clusters:
         """Clusters of the links' pairs; a warm start gives them the numbers of the factors that they are now."""
         assert graph.x is not None
-        values = self._targets
+        values = None if self.rebuilt is None else self.rebuilt.targets
         if values is None or values.shape[1] < min(pairs.DIM, graph.num_features):
             values = truncated_svd(graph.x, pairs.DIM, seed=seed)
         found = pairs.cluster_pairs(graph, pairs.directions(values), self.num_factors, seed=seed)
@@ -512,13 +463,3 @@ def repulsion(v: Tensor, z: Tensor, variance: float, count: int) -> Tensor:
     others = torch.randint(z.shape[0], (v.shape[0], count), device=v.device)
     distances = (v[:, None, :] - z[others]).square().sum(dim=2)
     return variance * (torch.logsumexp(-distances.flatten() / variance, dim=0) - float(np.log(distances.numel())))
-
-
-def _reconstruction(decoder: Dense, embedding: Tensor, targets: NDArray[np.float32], batch: Batch) -> Tensor:
-    """One minus the mean cosine of what is decoded and what is wanted, over the centres where something is wanted."""
-    count = batch.num_centres
-    wanted = torch.from_numpy(targets[batch.nodes[:count]]).to(batch.device)
-    present = wanted.square().sum(dim=1) > 0
-    if not bool(present.any()):
-        return embedding.new_zeros(())
-    return 1 - F.cosine_similarity(decoder(embedding[:count])[present], wanted[present], dim=1).mean()

@@ -28,13 +28,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dssl.graph import Graph
-from dssl.lookup import Lookup, Starts
-from dssl.walks import Draws, train_walks, walks
-
-AT_ONCE = 10_000  # walks that are held in memory
+from dssl.lookup import SkipGram
+from dssl.walks import Draws, walks
 
 
-class Node2Vec(Lookup):
+class Node2Vec(SkipGram):
     """Skip-gram on walks of a graph.
 
     Args:
@@ -60,37 +58,20 @@ class Node2Vec(Lookup):
         return_weight: float = 1.0,
         away_weight: float = 1.0,
     ) -> None:
-        super().__init__(dim, step_size=step_size, epochs=epochs)
-        self.walk_length, self.window, self.negatives = walk_length, window, negatives
+        super().__init__(
+            dim, walk_length=walk_length, window=window, negatives=negatives, step_size=step_size, epochs=epochs
+        )
         self.p, self.q = return_weight, away_weight
         self._graph: Graph | None = None
-        self._others = Draws.of(np.ones(1))
 
     def prepare(self, graph: Graph, *, seed: int) -> None:
         """Make the tables, and that of the negatives."""
         super().prepare(graph, seed=seed)
         self._graph = graph
         degrees = np.bincount(graph.indices, minlength=graph.num_nodes)
-        self._others = Draws.of(degrees.astype(np.float64) ** 0.75)
+        self.others = Draws.of(degrees.astype(np.float64) ** 0.75)
 
-    def learn(self, batch: Starts, vectors: NDArray[np.float32], contexts: NDArray[np.float32]) -> tuple[float, int]:
-        """Walk from the start nodes and go through the walks."""
+    def paths(self, starts: NDArray[np.int64], seed: int) -> NDArray[np.int32]:
+        """Walk along the links, biased by p and q."""
         assert self._graph is not None
-        starts, seed = batch
-        total, count = 0.0, 0
-        for begin in range(0, len(starts), AT_ONCE):
-            part = starts[begin : begin + AT_ONCE]
-            paths = walks(self._graph, part, self.walk_length, seed, p=self.p, q=self.q)
-            loss, pairs = train_walks(
-                paths,
-                vectors,
-                contexts,
-                self._others.chance,
-                self._others.alias,
-                self.window,
-                self.negatives,
-                self.rate,
-                np.uint64(seed),
-            )
-            total, count = total + loss, count + pairs
-        return total, count
+        return walks(self._graph, starts, self.walk_length, seed, p=self.p, q=self.q)

@@ -24,14 +24,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dssl.graph import Graph
-from dssl.lookup import Lookup, Starts
+from dssl.lookup import SkipGram
 from dssl.structural import candidates, degree_sequences, distances
-from dssl.walks import Draws, layered_walks, running_sums, train_walks
-
-AT_ONCE = 10_000  # walks that are held in memory
+from dssl.walks import Draws, layered_walks, running_sums
 
 
-class Struc2Vec(Lookup):
+class Struc2Vec(SkipGram):
     """Skip-gram on walks through the layers of structural likeness.
 
     Args:
@@ -57,12 +55,12 @@ class Struc2Vec(Lookup):
         step_size: float,
         epochs: int,
     ) -> None:
-        super().__init__(dim, step_size=step_size, epochs=epochs)
+        super().__init__(
+            dim, walk_length=walk_length, window=window, negatives=negatives, step_size=step_size, epochs=epochs
+        )
         self.layers, self.stay = rings, stay
-        self.walk_length, self.window, self.negatives = walk_length, window, negatives
         self._links = np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0)
         self._up = np.zeros((rings, 0))
-        self._others = Draws.of(np.ones(1))
 
     def prepare(self, graph: Graph, *, seed: int) -> None:
         """Make the tables and the layers."""
@@ -74,34 +72,11 @@ class Struc2Vec(Lookup):
         indptr = stacked.indptr.astype(np.int64)
         self._links = indptr, stacked.indices.astype(np.int32), running_sums(indptr, weights_in_rows(stacked))
         self._up = np.stack([upward(matrix) for matrix in made])
-        self._others = Draws.of(np.ones(graph.num_nodes))
+        self.others = Draws.of(np.ones(graph.num_nodes))
 
-    def learn(self, batch: Starts, vectors: NDArray[np.float32], contexts: NDArray[np.float32]) -> tuple[float, int]:
-        """Walk from the start nodes and go through the walks."""
-        starts, seed = batch
-        total, count = 0.0, 0
-        for begin in range(0, len(starts), AT_ONCE):
-            paths = layered_walks(
-                *self._links,
-                self._up,
-                starts[begin : begin + AT_ONCE],
-                self.walk_length,
-                self.stay,
-                np.uint64(seed),
-            )
-            loss, pairs = train_walks(
-                paths,
-                vectors,
-                contexts,
-                self._others.chance,
-                self._others.alias,
-                self.window,
-                self.negatives,
-                self.rate,
-                np.uint64(seed),
-            )
-            total, count = total + loss, count + pairs
-        return total, count
+    def paths(self, starts: NDArray[np.int64], seed: int) -> NDArray[np.int32]:
+        """Walk through the layers."""
+        return layered_walks(*self._links, self._up, starts, self.walk_length, self.stay, np.uint64(seed))
 
 
 def layer(

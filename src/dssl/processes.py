@@ -1,0 +1,53 @@
+"""Work in other processes, one thread each, so that as many as there are cores do not get in each other's way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from dssl.errors import RunError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+_Result = TypeVar("_Result")
+
+
+@contextmanager
+def pool(workers: int) -> Iterator[Callable[..., Future[Any]]]:
+    """Give a function that has work done and returns a future: in worker processes, or here and now for one worker.
+
+    >>> with pool(1) as submit:
+    ...     submit(max, 3, 5).result()
+    5
+    """
+    from concurrent.futures import Future, ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+    from multiprocessing import get_context
+
+    def here(work: Callable[..., _Result], *given: Any) -> Future[_Result]:
+        future: Future[_Result] = Future()
+        future.set_result(work(*given))
+        return future
+
+    if workers <= 1:
+        yield here
+        return
+    executor = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_one_thread)
+    try:
+        yield executor.submit
+    except BaseException as error:
+        executor.shutdown(wait=False, cancel_futures=True)
+        if isinstance(error, BrokenProcessPool):
+            message = "a worker process was killed (out of memory?); run the same command to go on"
+            raise RunError(message) from None
+        raise
+    executor.shutdown()
+
+
+def _one_thread() -> None:
+    """Set before the libraries that read it are imported."""
+    for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[name] = "1"
