@@ -1,0 +1,39 @@
+"""Work in other processes is what it is here; a killed worker is one line."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+
+import pytest
+
+from dssl.errors import RunError
+from dssl.processes import pool
+
+
+def threads() -> str | None:
+    return os.environ.get("OMP_NUM_THREADS")
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_work_gives_the_same_here_and_elsewhere(workers: int) -> None:
+    with pool(workers) as submit:
+        assert [submit(pow, base, 2).result() for base in range(3)] == [0, 1, 4]
+        where = submit(os.getpid).result()
+    assert (where == os.getpid()) is (workers == 1)
+    assert multiprocessing.active_children() == []
+
+
+def test_a_worker_has_one_thread() -> None:
+    with pool(2) as submit:
+        assert submit(threads).result() == "1"
+
+
+def test_a_worker_that_is_killed_is_told_in_one_line() -> None:
+    with pytest.raises(RunError, match="a worker process was killed"), pool(2) as submit:
+        submit(die).result()
