@@ -113,11 +113,9 @@ def test_odd_graphs_without_features(fitted: Embedder, make: Any, batch_size: in
 
 
 @pytest.mark.parametrize("encoder", ["gcn", "gat", "hops", "mlp"])
-def test_encoders(fitted: Embedder, encoder: str) -> None:
-    if not fitted.config.method.traits.encoder:
-        pytest.skip("trains no encoder")
-    name = fitted.config.method.name
-    values = model(name, encoder=encoder, batch_size=11, fanout=[4], epochs=2).fit_transform(graph())
+@pytest.mark.parametrize("method", [name for name, part in METHODS.items() if part.traits.encoder])
+def test_encoders(method: str, encoder: str) -> None:
+    values = model(method, encoder=encoder, batch_size=11, fanout=[4], epochs=2).fit_transform(graph())
     assert np.isfinite(values).all()
 
 
