@@ -1,0 +1,228 @@
+"""Commands that train a model and use it: fit, evaluate, embed, factors."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from dssl.commands import (
+    Header,
+    IdColumn,
+    LabelColumn,
+    Nodes,
+    Quiet,
+    Run,
+    Source,
+    SourceColumn,
+    TargetColumn,
+    WeightColumn,
+    WithSettings,
+    app,
+)
+
+if TYPE_CHECKING:
+    from dssl.config import GraphSettings
+    from dssl.embeddings import Layout
+
+
+@app.command(cls=WithSettings, rich_help_panel="Train and use")
+def fit(
+    graph: Source = None,
+    *,
+    method: Annotated[str | None, typer.Option(help="Method that trains (see dssl methods).")] = None,
+    encoder: Annotated[str | None, typer.Option(help="Kind of encoder.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting of the table below; repeatable.")
+    ] = None,
+    preset: Annotated[str | None, typer.Option(help="Named settings: default or paper.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="Published settings (see dssl recipes), or a .toml file.")] = None,
+    config: Annotated[Path | None, typer.Option(metavar="FILE.toml", help="File with settings.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Every use of chance follows from it.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="Run folder; by default runs/GRAPH-METHOD-SEED.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a run that is there already.")] = False,
+    start: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="RUN", help="Start from the weights and settings of a run, on a grown graph."),
+    ] = None,
+    nodes: Nodes = None,
+    source_column: SourceColumn = None,
+    target_column: TargetColumn = None,
+    weight_column: WeightColumn = None,
+    id_column: IdColumn = None,
+    label_column: LabelColumn = None,
+    header: Header = None,
+    directed: Annotated[
+        bool | None, typer.Option("--directed/--undirected", help="Keep the direction of links.")
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Train on a graph and write a run folder; after an interruption, the same command goes on where it stopped."""
+    from dssl import run, show
+    from dssl.errors import ConfigError
+    from dssl.resolve import resolve
+
+    flags = {
+        "graph.source": graph,
+        "graph.nodes": nodes,
+        "graph.source_column": source_column,
+        "graph.target_column": target_column,
+        "graph.weight_column": weight_column,
+        "graph.id_column": id_column,
+        "graph.label_column": label_column,
+        "graph.header": header,
+        "graph.directed": directed,
+        "method.name": method,
+        "encoder.name": encoder,
+        "preset": preset,
+        "recipe": recipe,
+        "seed": seed,
+    }
+    if start is not None and config is not None:
+        raise ConfigError(f"--from takes its settings from {start}; leave out --config")
+    if start is None:
+        resolved = resolve(flags, file=config, settings=settings or [])
+    else:
+        resolved = run.continued(start, flags, settings or [])
+    folder = out or run.default_folder(resolved)
+    with show.Progress(resolved.train.epochs, quiet=quiet) as progress:
+        outcome = run.fit(
+            resolved,
+            folder,
+            overwrite=overwrite,
+            command=shlex.join(["dssl", *sys.argv[1:]]),
+            on_graph=progress.graph,
+            on_epoch=progress.epoch,
+        )
+    show.outcome(outcome, quiet=quiet)
+
+
+@app.command(rich_help_panel="Train and use")
+def evaluate(
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders, as `dssl fit` writes them.")],
+    *,
+    protocol: Annotated[
+        str | None, typer.Option(help="Splits: random, geom-gcn, linkx, heterophilous or public.")
+    ] = None,
+    links: Annotated[
+        bool | None, typer.Option("--links", help="Also train without some of the links, and rank those.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Any setting of the evaluation, such as splits=5; repeatable."),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Judge the vectors of a run beside simple baselines; writes evaluation.json, splits.npz and embedding.png.
+
+    With several runs, those that differ in the seed alone are put together, and the spread over seeds is told apart
+    from the spread over splits.
+    """
+    from dssl import run, show
+
+    results = {}
+    for folder in folders:
+        with show.Stages(quiet=quiet, name=str(folder) if len(folders) > 1 else "") as stages:
+            flags = {"evaluate.protocol": protocol, "evaluate.links": links}
+            results[folder] = run.evaluate(folder, flags=flags, settings=settings or [], on_stage=stages.show)
+    if quiet:
+        return
+    if len(folders) == 1:
+        show.evaluation(folders[0], results[folders[0]])
+    else:
+        show.evaluations(results)
+
+
+@app.command(rich_help_panel="Train and use")
+def embed(
+    folder: Run,
+    graph: Source = None,
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Output: .parquet, .csv or .npz.")],
+    layout: Annotated[str, typer.Option(help="list: one vector column; columns: one column a dimension.")] = "list",
+    nodes: Nodes = None,
+    source_column: SourceColumn = None,
+    target_column: TargetColumn = None,
+    weight_column: WeightColumn = None,
+    id_column: IdColumn = None,
+    label_column: LabelColumn = None,
+    header: Header = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write the vectors of a run, or those that its model gives to another GRAPH with the same feature columns."""
+    from dssl import run
+
+    options = _other_graph(
+        graph, nodes, source_column, target_column, weight_column, id_column, label_column, header=header
+    )
+    vectors = run.embed(folder, options)
+    vectors.save(out, layout=cast("Layout", layout))
+    if not quiet:
+        count, dim = vectors.values.shape
+        typer.echo(f"{out}: {count:,} vectors of length {dim}")
+
+
+@app.command(rich_help_panel="Train and use")
+def factors(
+    folder: Run,
+    graph: Source = None,
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Table of links: .parquet or .csv.")],
+    nodes_out: Annotated[Path | None, typer.Option(metavar="FILE", help="Table of nodes: .parquet or .csv.")] = None,
+    layout: Annotated[str, typer.Option(help="list: one column q; columns: one column a factor.")] = "list",
+    nodes: Nodes = None,
+    source_column: SourceColumn = None,
+    target_column: TargetColumn = None,
+    weight_column: WeightColumn = None,
+    id_column: IdColumn = None,
+    label_column: LabelColumn = None,
+    header: Header = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write how probable each factor is on each link of the fitted graph, or of another GRAPH, with its ids."""
+    from dssl import run
+
+    options = _other_graph(
+        graph, nodes, source_column, target_column, weight_column, id_column, label_column, header=header
+    )
+    found = run.factors(folder, options)
+    found.save(out, nodes=nodes_out, layout=cast("Layout", layout))
+    if not quiet:
+        count, number = found.links.shape
+        typer.echo(f"{out}: {number} factors on {count:,} links as the model sees them, by default both ways")
+        if nodes_out is not None:
+            typer.echo(f"{nodes_out}: {number} factors at {len(found.nodes):,} nodes")
+
+
+def _other_graph(
+    graph: str | None,
+    nodes: str | None,
+    source_column: str | None,
+    target_column: str | None,
+    weight_column: str | None,
+    id_column: str | None,
+    label_column: str | None,
+    *,
+    header: bool | None,
+) -> GraphSettings | None:
+    """The settings of a graph other than the fitted one, if one is given."""
+    from dssl.resolve import resolve
+
+    if graph is None:
+        return None
+    flags = {
+        "graph.source": graph,
+        "graph.nodes": nodes,
+        "graph.source_column": source_column,
+        "graph.target_column": target_column,
+        "graph.weight_column": weight_column,
+        "graph.id_column": id_column,
+        "graph.label_column": label_column,
+        "graph.header": header,
+    }
+    return resolve(flags).graph

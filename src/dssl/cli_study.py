@@ -1,0 +1,112 @@
+"""Commands that train many models: tune, reproduce."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dssl.commands import (
+    LabelColumn,
+    Nodes,
+    Quiet,
+    Source,
+    app,
+    parts,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+@app.command(rich_help_panel="Compare and reproduce")
+def tune(
+    graph: Source = None,
+    *,
+    trials: Annotated[int, typer.Option(help="Settings to try in all, those of earlier calls included.")] = 20,
+    select: Annotated[
+        str, typer.Option(help="Criterion: validation, effective-rank, calinski-harabasz or loss.")
+    ] = "validation",
+    space: Annotated[str, typer.Option(help="What is varied: paper or wide.")] = "paper",
+    epochs: Annotated[int | None, typer.Option(help="Epochs of every trial, in place of varying them.")] = None,
+    workers: Annotated[int, typer.Option(help="Processes, each with one thread.")] = 1,
+    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="By default runs/GRAPH-METHOD-SEED-tune.")] = None,
+    method: Annotated[str | None, typer.Option(help="Method that trains the encoder.")] = None,
+    encoder: Annotated[str | None, typer.Option(help="Kind of encoder, in place of varying it.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting of every trial, which is not varied; repeatable."),
+    ] = None,
+    preset: Annotated[str | None, typer.Option(help="Named settings to start from: default or paper.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="Published settings to start from, or a .toml file.")] = None,
+    config: Annotated[Path | None, typer.Option(metavar="FILE.toml", help="File with settings.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the search and of every training.")] = None,
+    nodes: Nodes = None,
+    label_column: LabelColumn = None,
+    quiet: Quiet = False,
+) -> None:
+    """Try settings on a graph and write the best as a recipe for `dssl fit`; the same command goes on if stopped."""
+    from dssl import run, show, spaces
+    from dssl import tune as tuning
+    from dssl.config import locate
+    from dssl.resolve import resolve
+
+    flags = {
+        "graph.source": graph,
+        "graph.nodes": nodes,
+        "graph.label_column": label_column,
+        "method.name": method,
+        "encoder.name": encoder,
+        "train.epochs": epochs,
+        "preset": preset,
+        "recipe": recipe,
+        "seed": seed,
+    }
+    resolved = resolve(flags, file=config, settings=settings or [])
+    given = [path for path, value in flags.items() if value is not None]
+    given += [locate(text.partition("=")[0].strip()) for text in settings or []]
+    folder = out or run.default_folder(resolved).with_name(f"{run.default_folder(resolved).name}-tune")
+    with show.Trials(trials, quiet=quiet) as progress:
+        outcome = tuning.search(
+            resolved,
+            folder,
+            trials=trials,
+            varied=spaces.space(space, resolved, fixed=given),
+            select=select,
+            workers=workers,
+            command=shlex.join(["dssl", *sys.argv[1:]]),
+            on_trial=progress.trial,
+        )
+    show.tuned(outcome, source=graph or resolved.graph.source, select=select, quiet=quiet)
+
+
+@app.command(rich_help_panel="Compare and reproduce")
+def reproduce(
+    what: Annotated[list[str], typer.Argument(metavar="WHAT...", help="table1 to table7, factors, figures, or all.")],
+    *,
+    datasets: Annotated[list[str] | None, typer.Option(metavar="NAMES", help="Graphs: a,b,c or repeated.")] = None,
+    methods: Annotated[list[str] | None, typer.Option(metavar="NAMES", help="Methods; sanity for baselines.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Trainings per cell.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Few epochs and splits, small graphs: does it work?")] = False,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where they and the records go.")] = Path("results"),
+    workers: Annotated[int, typer.Option(min=0, help="Processes; 0 takes one per core.")] = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Make tables and figures of the paper again: train what is not stored yet; write Markdown, CSV and pictures."""
+    from dssl import show
+    from dssl.figures import figures
+    from dssl.plans import Options
+    from dssl.reproduce import FIGURES, TABLES
+    from dssl.reproduce import reproduce as table
+
+    options = Options(datasets=parts(datasets), methods=parts(methods), seeds=seeds, quick=quick)
+    for name in [*TABLES, FIGURES] if what == ["all"] else what:
+        make = figures if name == FIGURES else partial(table, name)
+        with show.Jobs(name, quiet=quiet) as progress:
+            written = make(options, out, workers=workers, on_plan=progress.plan, on_record=progress.record)
+        for path in written:
+            typer.echo(path)

@@ -1,0 +1,102 @@
+"""The application that the commands of the ``cli_*`` modules join, and the options that several of them share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(
+    name="dssl",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="""Node embeddings without labels, for any graph.
+
+    GRAPH is a data set (see dssl datasets), the code of a package (python:PACKAGE), a made-up graph
+    (synthetic:h=0.25,nodes=10000), or a file of edges (.csv, .tsv, .parquet, .npz).
+
+    Examples:
+
+    dssl fit texas
+
+    dssl evaluate runs/texas-dssl-0
+
+    dssl fit edges.csv --nodes nodes.csv --out runs/mine
+
+    dssl embed runs/mine -o vectors.parquet
+
+    dssl embed runs/mine new-edges.csv --nodes new-nodes.csv -o new.csv
+
+    dssl fit grown-edges.csv --nodes grown-nodes.csv --from runs/mine --out runs/grown
+
+    dssl factors runs/mine -o links.parquet
+
+    dssl tune texas --trials 20
+    """,
+)
+
+
+class WithSettings(typer.core.TyperCommand):
+    """A command whose help ends with the table of all settings, made from the configuration when it is asked for."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the usual help, then the table."""
+        super().format_help(ctx, formatter)
+        print_settings()
+
+
+Source = Annotated[str | None, typer.Argument(metavar="GRAPH", help="Data set, python: or synthetic: spec, or file.")]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, as `dssl fit` writes it.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no more than needed.")]
+Nodes = Annotated[str | None, typer.Option(metavar="FILE", help="Table of nodes: id, label, features.")]
+SourceColumn = Annotated[str | None, typer.Option(metavar="NAME", help="Column with the start of each link.")]
+TargetColumn = Annotated[str | None, typer.Option(metavar="NAME", help="Column with the end of each link.")]
+WeightColumn = Annotated[str | None, typer.Option(metavar="NAME", help="Column with the weight of each link.")]
+IdColumn = Annotated[str | None, typer.Option(metavar="NAME", help="Column with the ids of the nodes.")]
+LabelColumn = Annotated[str | None, typer.Option(metavar="NAME", help="Column with the classes of the nodes.")]
+Header = Annotated[bool | None, typer.Option("--header/--no-header", help="Whether the first line names columns.")]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from dssl.environment import version
+
+        typer.echo(f"dssl {version('dssl')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    pass
+
+
+def parts(given: list[str] | None) -> tuple[str, ...]:
+    """Values of an option that may be repeated, or be a list with commas."""
+    return tuple(name.strip() for part in given or () for name in part.split(",") if name.strip())
+
+
+def print_settings() -> None:
+    """Print every setting with its values, default and meaning."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from dssl.config import every_setting
+
+    table = Table(title="Settings for --set", title_justify="left", box=None, pad_edge=False)
+    table.add_column("setting", no_wrap=True)
+    for name in ("value", "default", "meaning"):
+        table.add_column(name)
+    method = ""
+    for row in every_setting():
+        if row.method not in (method, "", "dssl"):
+            method = row.method
+            table.add_row(f"[bold]with method={method}[/bold]", "", "", "")
+        table.add_row(row.path, escape(row.allowed), escape(row.default), escape(row.help))
+    Console().print(table)
