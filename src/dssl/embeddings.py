@@ -20,6 +20,7 @@ from dssl.graph import as_ids
 
 Layout = Literal["list", "columns"]
 
+EMBEDDINGS = "embeddings.parquet"  # in a run folder
 ENDINGS = (".parquet", ".csv", ".npz")
 ROWS_AT_ONCE = 1 << 16
 

@@ -12,13 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from dssl.errors import DsslError
 from dssl.files import replacing
-from dssl.rng import integer, stream
+from dssl.rng import stream
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MAX_POINTS = 10_000  # enough to see, and t-SNE takes about 1.6 s per thousand
 # Okabe and Ito's colours (without black), which people with any colour vision can tell apart, darker yellow.
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#c9b700", "#555555")
 MARKERS = ("o", "^", "s")
@@ -27,40 +26,34 @@ NOT_CURVES = ("epoch", "step")
 
 
 def embedding_map(
-    values: NDArray[np.floating[Any]],
+    points: NDArray[np.floating[Any]],
     path: str | Path,
     *,
     labels: ArrayLike | None = None,
     class_names: Sequence[str] | None = None,
     title: str = "Map of the embedding",
-    seed: int = 0,
-) -> str:
+    note: str = "",
+) -> None:
     """Draw the nodes in the plane, coloured by class, as a PNG.
 
     Args:
-        values: embeddings, shape ``(N, d)``; of more than 10,000 a seeded sample is drawn.
+        points: place of each node, as `dssl.layout` finds it, shape ``(N, 2)``.
         path: where to write.
         labels: class of each node, −1 where unknown, shape ``(N,)``.
         class_names: a name for each class.
         title: text above the map.
-        seed: of the sample and of the layout.
-
-    Returns:
-        The layout, ``"t-SNE"`` or ``"PCA"``.
+        note: text below it.
     """
-    values = np.asarray(values, dtype=np.float32)
-    if values.ndim != 2 or not values.size or not np.isfinite(values).all():
-        raise DsslError(f"a map needs finite embeddings of at least one node and dimension, not shape {values.shape}")
-    n = values.shape[0]
+    places: NDArray[np.float64] = np.asarray(points, dtype=np.float64)
+    n = len(places)
+    if places.shape != (n, 2) or not n or not np.isfinite(places).all():
+        raise DsslError(f"a map needs finite places in the plane of at least one node, not shape {places.shape}")
     classes = np.full(n, -1) if labels is None else np.asarray(labels)
     if classes.shape != (n,):
         raise DsslError(f"{classes.size} labels for a map of {n} nodes; give one label per node")
-    drawn = np.sort(stream(seed, "map").permutation(n)[:MAX_POINTS])
-    points, layout = layout_plane(values[drawn], seed=seed)
     figure, axes = new_figure(8.6, 6.4)
-    handles = _scatter(axes, points, classes[drawn], class_names)
+    handles = _scatter(axes, places, classes, class_names)
     axes.set_title(title, loc="left", fontsize=13)
-    note = f"{layout} of {drawn.size:,} nodes" + (f", a sample of {n:,}" if drawn.size < n else "")
     axes.set_xlabel(note, loc="left", fontsize=9, color="#666666")
     axes.set_xticks([])
     axes.set_yticks([])
@@ -69,7 +62,6 @@ def embedding_map(
     if labels is not None:
         axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=9)
     save(figure, Path(path))
-    return layout
 
 
 def training_curves(metrics: Sequence[dict[str, Any]], path: str | Path, *, title: str = "Training") -> None:
@@ -104,49 +96,10 @@ def training_curves(metrics: Sequence[dict[str, Any]], path: str | Path, *, titl
     save(figure, Path(path))
 
 
-def layout_plane(values: NDArray[np.float32], *, seed: int = 0) -> tuple[NDArray[np.float64], str]:
-    """Lay rows out in the plane: t-SNE from the principal components, or these alone where t-SNE makes no sense.
-
-    Returns:
-        Coordinates, shape ``(N, 2)``, and the name of the layout.
-    """
-    components = _principal_components(values, 50)
-    distinct = np.unique(components[:1000], axis=0).shape[0]
-    if distinct < 10 or components.shape[1] < 3:
-        plane = np.zeros((len(values), 2))
-        plane[:, : components.shape[1]] = components[:, :2]
-        return plane, "PCA"
-    from openTSNE import TSNE
-
-    start = components[:, :2] / components[:, 0].std() * 1e-4
-    model = TSNE(
-        perplexity=min(30, (len(values) - 1) / 3),
-        initialization=start,
-        early_exaggeration_iter=150,
-        n_iter=250,
-        neighbors="exact" if len(values) < 1000 else "annoy",
-        negative_gradient_method="bh" if len(values) < 1000 else "fft",
-        n_jobs=1,
-        random_state=integer(seed, "t-sne") % 2**31,
-    )
-    return np.asarray(model.fit(components), dtype=np.float64), "t-SNE"
-
-
-def _principal_components(values: NDArray[np.float32], count: int) -> NDArray[np.float64]:
-    """Coordinates along the principal axes that have variance, the largest first, shape ``(N, at most count)``."""
-    scale = float(np.abs(values).max()) or 1.0
-    centred = values.astype(np.float64) / scale
-    centred -= centred.mean(axis=0)
-    variance, axes = np.linalg.eigh(centred.T @ centred / len(values))
-    axes = axes[:, variance > 1e-12][:, ::-1][:, :count]
-    axes *= np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])  # the sign of an axis is arbitrary
-    return np.asarray(centred @ axes)
-
-
 def _scatter(
     axes: Axes, points: NDArray[np.float64], classes: NDArray[np.integer[Any]], class_names: Sequence[str] | None
 ) -> list[Any]:
-    size = float(np.clip(600 / math.sqrt(len(points)), 4, 40))
+    size = float(np.clip(600 / math.sqrt(len(points)), 1, 40))
     known, counts = np.unique(classes[classes >= 0], return_counts=True)
     shown = np.sort(known[np.argsort(-counts, kind="stable")[: len(COLOURS) * len(MARKERS)]])
     rest = ~np.isin(classes, shown)

@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, Any
 from dssl import config as configuration
 from dssl import environment, files
 from dssl.config import Config, GraphSettings
+from dssl.embeddings import EMBEDDINGS
 from dssl.errors import ConfigError, DsslError, RunError
 from dssl.inputs import Inputs
+from dssl.layout import MAP
 from dssl.model import CONFIG, FEATURES, WEIGHTS, Embedder
 from dssl.resolve import resolve
 
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from dssl.graph import Graph
     from dssl.probe import Split
 
-METRICS, GRAPH, EMBEDDINGS = "metrics.jsonl", "graph.json", "embeddings.parquet"
+METRICS, GRAPH = "metrics.jsonl", "graph.json"
 EVALUATION, SPLITS, ENVIRONMENT, PICTURE, CHECKPOINT = (
     "evaluation.json",
     "splits.npz",
@@ -52,6 +54,7 @@ FILES = {
     EMBEDDINGS: "id and vector of each node",
     EVALUATION: "how good the vectors are",
     SPLITS: "the nodes that trained, chose and tested the probe",
+    MAP: "id and place in the plane of each node",
     PICTURE: "a map of the vectors",
     ENVIRONMENT: "versions, machine, command, time, memory",
     CHECKPOINT: "the state to resume an unfinished run from",
@@ -239,7 +242,7 @@ def evaluate(
     settings: Sequence[str] = (),
     on_stage: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Judge the embeddings of a run, write ``evaluation.json``, ``splits.npz`` and ``embedding.png``, return the first.
+    """Judge the embeddings of a run, write ``evaluation.json``, ``splits.npz`` and the map, return the first.
 
     Args:
         folder: the run folder.
@@ -248,7 +251,7 @@ def evaluate(
         on_stage: called with the name of each part before it starts.
     """
     from dssl import evaluate as evaluation
-    from dssl import plots, splits
+    from dssl import layout, plots, splits
     from dssl.inputs import links
     from dssl.probe import SCALINGS, ProbeError
 
@@ -289,8 +292,14 @@ def evaluate(
         result["links"] = _hidden_links(config, graph)
     files.write_json(folder / EVALUATION, result)
     on_stage("map")
+    places = layout.map_of(folder)
     plots.embedding_map(
-        vectors.values, folder / PICTURE, labels=graph.y, class_names=graph.class_names, title=f"Map of {graph.name}"
+        places.points,
+        folder / PICTURE,
+        labels=graph.y,
+        class_names=graph.class_names,
+        title=f"Map of {graph.name}",
+        note=places.words,
     )
     return result
 
