@@ -10,6 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+MOST_USAGE = 0.9  # of the links that one factor may take
+LEAST_INFORMATION = 0.02  # share of ln K that the posteriors of links must tell
+
 
 def effective_rank(h: Tensor) -> float:
     """RankMe (Garrido et al. 2023): exp of the entropy of the singular values of h, from 1 (all alike) to ``dim``.
@@ -55,6 +58,11 @@ def factor_statistics(usage: Tensor, mean_entropy: float) -> dict[str, float]:
     }
 
 
+def least_rank(dim: int) -> float:
+    """The effective rank of ``dim`` columns below which they are called collapsed."""
+    return max(0.05 * dim, min(1.5, dim))
+
+
 def warnings(record: Mapping[str, float], *, dim: int, num_factors: int) -> list[str]:
     """Plain sentences on the record of an epoch whose representation or factors collapsed.
 
@@ -65,15 +73,15 @@ def warnings(record: Mapping[str, float], *, dim: int, num_factors: int) -> list
     said: list[str] = []
     if not record:
         return said
-    if record["effective_rank"] < max(0.05 * dim, min(1.5, dim)):
+    if record["effective_rank"] < least_rank(dim):
         said.append(
             f"the representation collapsed (effective rank {record['effective_rank']:.1f} of {dim}): raise "
             "reconstruction_weight, set center = true, or lower learning_rate"
         )
-    if num_factors > 1 and record["factor_usage_max"] > 0.9:
+    if num_factors > 1 and record["factor_usage_max"] > MOST_USAGE:
         share = f"{record['factor_usage_max']:.0%}"
         said.append(f"one factor takes {share} of the links: raise balance_weight or entropy_weight")
-    elif num_factors > 1 and record["factor_information"] < 0.02:
+    elif num_factors > 1 and record["factor_information"] < LEAST_INFORMATION:
         said.append(
             "every link has nearly the same posterior, so the factors tell nothing: set center = true, or lower "
             "entropy_weight"

@@ -394,6 +394,27 @@ def _changes(tables: Mapping[str, Mapping[str, Any]]) -> str:
     )
 
 
+def values(config: Config) -> dict[str, Any]:
+    """Return every setting of a configuration by its dotted path.
+
+    >>> values(Config(seed=3))["seed"], values(Config())["encoder.dim"]
+    (3, 64)
+    """
+    tables = config.model_dump()
+    parts = ((row.path, row.path.rpartition(".")) for row in settings(config.method.name))
+    return {path: tables[section].get(leaf) if section else tables[leaf] for path, (section, _, leaf) in parts}
+
+
+def changed(config: Config) -> dict[str, Any]:
+    """Return the settings that are not as by default with the method, by their dotted path.
+
+    >>> changed(Config(seed=3))
+    {'seed': 3}
+    """
+    found = values(config)
+    return {row.path: found[row.path] for row in settings(config.method.name) if found[row.path] != row.value}
+
+
 def differences(old: Config, new: Config) -> dict[str, str]:
     """Return what differs between two configurations: a few words by dotted path.
 

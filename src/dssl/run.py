@@ -257,7 +257,7 @@ def evaluate(
 
     config = judged_by(read_config(folder), flags or {}, settings)
     vectors = read_embeddings(folder)
-    graph = _fitted_graph(folder, config)
+    graph = fitted_graph(folder)
     if not graph.ids.equals(vectors.ids):
         raise _changed(folder, config)
     options = config.evaluate
@@ -313,8 +313,9 @@ def judged_by(config: Config, flags: Mapping[str, Any], settings: Sequence[str])
     return changed
 
 
-def _fitted_graph(folder: Path, config: Config) -> Graph:
+def fitted_graph(folder: Path) -> Graph:
     """Read the graph of a finished run again; one that has changed since is refused."""
+    config = read_config(folder)
     # A warm start takes its feature columns as the first run of the chain encoded them.
     encoding = Inputs.from_json(read_json(folder / FEATURES)).encoding if config.train.start_from else None
     graph = load_graph(config.graph, encoding=encoding)
@@ -371,9 +372,9 @@ def embed(folder: Path, options: GraphSettings | None = None) -> Embeddings:
 
 def factors(folder: Path, options: GraphSettings | None = None) -> Factors:
     """Return the factors that the model of a run finds in the fitted graph, or in another."""
-    config = read_config(folder)
+    read_config(folder)
     model = Embedder.load(folder)
-    return model.factors(_fitted_graph(folder, config) if options is None else _load_alike(model, options))
+    return model.factors(fitted_graph(folder) if options is None else _load_alike(model, options))
 
 
 def _load_alike(model: Embedder, options: GraphSettings) -> Graph:

@@ -17,7 +17,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from dssl import environment, run
-from dssl.config import to_toml
+from dssl.config import changed, to_toml
 from dssl.errors import DsslError
 
 if TYPE_CHECKING:
@@ -315,7 +315,8 @@ def info(folder: Path) -> None:
             table.add_row("prepared", escape("; ".join(described["changes"])))
         for sentence in described.get("warnings", []):
             table.add_row("warning", f"[yellow]{escape(sentence)}[/yellow]")
-    table.add_row("settings", escape(", ".join(_changes(config)) or "all as by default"))
+    others = [f"{path}={value}" for path, value in changed(config).items()]
+    table.add_row("settings", escape(", ".join(others) or "all as by default"))
     records = run.read_metrics(folder)
     if records:
         table.add_row("training", f"{int(records[-1]['epoch'])} epochs, {line(records[-1])}")
@@ -426,19 +427,6 @@ def _graph_line(summary: Mapping[str, Any]) -> str:
     )
     homophily = summary.get("edge_homophily")
     return escape(text) + ("" if homophily is None else f", edge homophily {homophily:.2f}")
-
-
-def _changes(config: Any) -> list[str]:
-    from dssl.config import settings as rows
-
-    values = config.model_dump()
-    found = []
-    for row in rows(config.method.name):
-        section, _, leaf = row.path.rpartition(".")
-        value = values[section].get(leaf) if section else values[leaf]
-        if value != row.value:
-            found.append(f"{row.path}={value}")
-    return found
 
 
 def _number(value: float | int | None) -> str:
