@@ -12,13 +12,13 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "dssl"
 # In pipeline order: a module imports only from modules before it, also inside functions.
 ORDER = (  # noqa: SIM905
-    "errors rng files environment processes kernels idtable sections config resolve spaces svd "
+    "errors rng files environment processes kernels rowloops disk idtable sections config resolve spaces svd "
     "features graph matrices cache statistics meaning structure "
     "textfile columns links convert tables codereader codegraph synthetic "
     "catalogue sources datasets "
-    "inputs operators loader posterior pairs collapse encoders networks augment learner walks diffusion "
+    "inputs operators averages loader posterior pairs collapse encoders networks augment learner walks diffusion "
     "structural readout reconstruction lookup methods train embeddings factors logistic probe splits sanity evaluate "
-    "linktask layout plots drawings model run paper cells experiments plans reproduce figures tune show "
+    "linktask layout plots drawings model run paper cells experiments plans compare reproduce figures tune show "
     "commands cli_fit cli_look cli_study cli __main__"
 ).split()
 HEAVY = (

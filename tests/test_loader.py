@@ -1,13 +1,22 @@
 from __future__ import annotations
 
+import hashlib
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from scipy import sparse
 
 from dssl import encoders, rng
+from dssl.averages import degrees
 from dssl.graph import Graph
-from dssl.loader import degrees, full_batch, mini_batches, sampled_batch
+from dssl.loader import Batch, Batches, full_batch, mini_batches, prefetched, sampled_batch
 
 CPU = torch.device("cpu")
 ALL = (10_000,)
@@ -80,3 +89,95 @@ def test_sampled_means_are_unbiased() -> None:
         total += (batch.links @ batch.x.numpy())[0]
     wanted = graph.x[graph.indices[graph.indptr[node] : graph.indptr[node + 1]]].mean(axis=0)
     assert np.abs(total / 600 - wanted).max() < 0.15
+
+
+@pytest.mark.parametrize("high_pass", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_averages_made_once_give_the_vectors_of_the_whole_graph(weighted: bool, high_pass: bool) -> None:
+    graph = random_graph(weighted=weighted)
+    settings = {"in_dim": 7, "dim": 5, "hidden_dim": 6, "layers": 2, "dropout": 0.0, "batch_norm": False}
+    with rng.seeded(0, "init"):
+        encoder = encoders.build("hops", high_pass=high_pass, **settings).eval()
+        for block in encoder.blocks:
+            torch.nn.init.normal_(block.bias)  # nodes without links must not get it
+    whole = encoder(full_batch(graph, CPU)).detach()
+    made = Batches().of(
+        graph, batch_size=9, fanout=(3,), layers=2, seed=0, epoch=0, device=CPU, averages=encoder.averages
+    )
+    seen = 0
+    for batch in made:
+        torch.testing.assert_close(encoder(batch).detach(), whole[batch.nodes], atol=1e-5, rtol=1e-4)
+        own = encoder(batch.centres).detach()
+        torch.testing.assert_close(own, whole[batch.nodes[: batch.num_centres]], atol=1e-5, rtol=1e-4)
+        seen += len(own)
+    assert seen == graph.num_nodes
+
+
+def digest(batches: Iterable[Batch]) -> str:
+    state = hashlib.sha256()
+    for batch in batches:
+        for array in (batch.nodes, batch.links.indices, batch.links.data, batch.adjacency.data, batch.x.numpy()):
+            state.update(np.ascontiguousarray(array).data)
+    return state.hexdigest()
+
+
+def test_batches_are_the_same_whatever_the_number_of_threads() -> None:
+    code = (
+        "import torch; from dssl.loader import Batches; from tests.test_loader import digest, random_graph; "
+        "torch.set_num_threads({threads}); made = Batches().of(random_graph(nodes=400), batch_size=50, fanout=(3, 2), "
+        "layers=2, seed=3, epoch=1, device=torch.device('cpu')); print(digest(made))"
+    )
+    found = {}
+    for threads in (1, 2):
+        done = subprocess.run(
+            [sys.executable, "-c", code.format(threads=threads)],
+            env=os.environ | {"NUMBA_NUM_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)},
+            cwd=Path(__file__).parents[1],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        found[threads] = done.stdout
+    assert found[1] == found[2]
+    alone = mini_batches(random_graph(nodes=400), batch_size=50, fanout=(3, 2), layers=2, seed=3, epoch=1, device=CPU)
+    assert digest(alone) == found[1].strip()  # in a thread or not
+
+
+def test_the_next_batch_is_made_while_one_is_in_use() -> None:
+    made: list[int] = []
+    second = threading.Event()
+
+    def numbers() -> Iterator[int]:
+        for number in range(5):
+            made.append(number)
+            if number == 1:
+                second.set()
+            yield number
+
+    batches = prefetched(numbers())
+    assert next(batches) == 0
+    assert second.wait(10)  # nobody has asked for the second one
+    assert list(batches) == [1, 2, 3, 4]
+    assert made == [0, 1, 2, 3, 4]
+
+
+def test_an_error_comes_where_its_batch_would_have_come() -> None:
+    def numbers() -> Iterator[int]:
+        yield 1
+        raise OSError("the disk is gone")
+
+    batches = prefetched(numbers())
+    assert next(batches) == 1
+    with pytest.raises(OSError, match="the disk is gone"):
+        next(batches)
+
+
+def test_a_loop_that_ends_early_leaves_no_thread() -> None:
+    before = threading.active_count()
+    batches = prefetched(iter(range(1000)))
+    for number in batches:
+        if number == 3:
+            break
+    assert threading.active_count() == before + 1
+    batches.close()
+    assert threading.active_count() == before

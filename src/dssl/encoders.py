@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from dssl import distributed
 from dssl.errors import ConfigError, nearest
 from dssl.loader import Batch
 from dssl.operators import Operator
@@ -43,13 +44,37 @@ class Dense(nn.Module):
 
 
 class BatchNorm(nn.BatchNorm1d):
-    """Batch normalisation that leaves a batch of one node to the running means: it has no spread of its own."""
+    """Batch normalisation by the mean and spread of the batch's centres, of all processes; see `Center` for why.
 
-    def forward(self, h: Tensor) -> Tensor:
-        """Normalise h of shape ``(n, dim)``."""
-        if self.training and len(h) == 1:
+    A batch of one centre has no spread of its own and is left to the running means.
+    """
+
+    of_all_processes = True
+
+    def forward(self, h: Tensor, count: int | None = None) -> Tensor:
+        """Normalise h of shape ``(n, dim)``, of which the first ``count`` rows are centres; by default all."""
+        count = len(h) if count is None else count
+        if not self.training or (count == len(h) > 1 and distributed.world() == 1):
+            return super().forward(h)
+        mean, number = distributed.mean_rows(h[:count])
+        if number == 1:
             return F.batch_norm(h, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
-        return super().forward(h)
+        variance, _ = distributed.mean_rows((h[:count] - mean).square())
+        with torch.no_grad():
+            for kept, new in ((self.running_mean, mean), (self.running_var, variance * number / (number - 1))):
+                cast(Tensor, kept).lerp_(new, cast(float, self.momentum))
+            cast(Tensor, self.num_batches_tracked).add_(1)
+        return (h - mean) * torch.rsqrt(variance + self.eps) * self.weight + self.bias
+
+
+class Layers(nn.Sequential):
+    """Modules one after the other, of which those that normalise are told how many rows are centres."""
+
+    def forward(self, h: Tensor, count: int | None = None) -> Tensor:
+        """Map h of shape ``(n, dim)``, of which the first ``count`` rows are centres; by default all."""
+        for module in self:
+            h = module(h, count) if isinstance(module, BatchNorm) else module(h)
+        return h
 
 
 class Encoder(nn.Module):
@@ -58,10 +83,13 @@ class Encoder(nn.Module):
     Attributes:
         dim: size of the vectors.
         hops: how many steps of message passing a vector depends on.
+        averages: how many averages over neighbours it takes in place of links, where a batch knows them; 0 for one
+            that needs the links themselves.
     """
 
     dim: int
     hops: int
+    averages: int = 0
 
     def forward(self, batch: Batch) -> Tensor:
         """Return one vector per node of the batch, shape ``(n, dim)``."""
@@ -76,7 +104,7 @@ class _Stack(Encoder):
         self.dim, self.hops = sizes[-1], len(sizes) - 1
         self.layers = nn.ModuleList(self.layer(a, b) for a, b in itertools.pairwise(sizes))
         self.between = nn.ModuleList(
-            nn.Sequential(BatchNorm(size) if batch_norm else nn.Identity(), nn.PReLU(), nn.Dropout(dropout))
+            Layers(BatchNorm(size) if batch_norm else nn.Identity(), nn.PReLU(), nn.Dropout(dropout))
             for size in sizes[1:-1]
         )
 
@@ -84,27 +112,33 @@ class _Stack(Encoder):
         """Make the parameters of one layer."""
         return Dense(in_dim, out_dim)
 
-    def step(self, layer: nn.Module, h: Tensor | Operator, batch: Batch) -> Tensor:
-        """Apply one layer to h of shape ``(n, in_dim)``."""
+    def own(self, layer: nn.Module, h: Tensor | Operator) -> Tensor:
+        """What a layer makes of each node by itself, h of shape ``(n, in_dim)``: its first half."""
+        raise NotImplementedError
+
+    def mixed(self, layer: nn.Module, h: Tensor, batch: Batch) -> Tensor:
+        """What it makes of that and the links: its second half, shape ``(n, out_dim)``."""
         raise NotImplementedError
 
     def forward(self, batch: Batch) -> Tensor:
         """Return one vector per node of the batch, shape ``(n, dim)``."""
         h: Tensor | Operator = batch.x
         for number, layer in enumerate(self.layers):
-            h = self.step(layer, h, batch)
+            h = self.mixed(layer, self.own(layer, h), batch)
             if number < len(self.between):
-                h = self.between[number](h)
+                h = self.between[number](h, batch.num_centres)
         return cast(Tensor, h)
 
 
 class GCN(_Stack):
     """Graph convolutional network (Kipf & Welling 2017): H ← S H W + b."""
 
-    def step(self, layer: nn.Module, h: Tensor | Operator, batch: Batch) -> Tensor:  # noqa: D102
-        dense = cast(Dense, layer)
-        out = batch.gcn @ (h @ dense.weight)
-        return out if dense.bias is None else out + dense.bias
+    def own(self, layer: nn.Module, h: Tensor | Operator) -> Tensor:  # noqa: D102
+        return h @ cast(Dense, layer).weight
+
+    def mixed(self, layer: nn.Module, h: Tensor, batch: Batch) -> Tensor:  # noqa: D102
+        bias = cast(Dense, layer).bias
+        return batch.gcn @ h if bias is None else batch.gcn @ h + bias
 
 
 class MLP(_Stack):
@@ -114,8 +148,11 @@ class MLP(_Stack):
         super().__init__(sizes, dropout=dropout, batch_norm=batch_norm)
         self.hops = 0
 
-    def step(self, layer: nn.Module, h: Tensor | Operator, batch: Batch) -> Tensor:  # noqa: ARG002, D102
+    def own(self, layer: nn.Module, h: Tensor | Operator) -> Tensor:  # noqa: D102
         return cast(Tensor, layer(h))
+
+    def mixed(self, layer: nn.Module, h: Tensor, batch: Batch) -> Tensor:  # noqa: ARG002, D102
+        return h
 
 
 class SAGE(_Stack):
@@ -124,9 +161,12 @@ class SAGE(_Stack):
     def layer(self, in_dim: int, out_dim: int) -> nn.Module:  # noqa: D102
         return nn.ModuleList([Dense(in_dim, out_dim), Dense(in_dim, out_dim, bias=False)])
 
-    def step(self, layer: nn.Module, h: Tensor | Operator, batch: Batch) -> Tensor:  # noqa: D102
-        own, others = cast(nn.ModuleList, layer)
-        return cast(Tensor, own(h) + batch.mean @ others(h))
+    def own(self, layer: nn.Module, h: Tensor | Operator) -> Tensor:  # noqa: D102
+        return torch.cat([part(h) for part in cast(nn.ModuleList, layer)], dim=1)
+
+    def mixed(self, layer: nn.Module, h: Tensor, batch: Batch) -> Tensor:  # noqa: ARG002, D102
+        own, others = h.chunk(2, dim=1)
+        return own + batch.mean @ others
 
 
 class GIN(_Stack):
@@ -135,11 +175,13 @@ class GIN(_Stack):
     def layer(self, in_dim: int, out_dim: int) -> nn.Module:  # noqa: D102
         return nn.ModuleList([Dense(in_dim, out_dim), nn.PReLU(), Dense(out_dim, out_dim), _Scale()])
 
-    def step(self, layer: nn.Module, h: Tensor | Operator, batch: Batch) -> Tensor:  # noqa: D102
-        first, activation, second, scale = cast(nn.ModuleList, layer)
+    def own(self, layer: nn.Module, h: Tensor | Operator) -> Tensor:  # noqa: D102
         # (A H) W = A (H W): the narrow side is multiplied first.
-        inner = h @ cast(Dense, first).weight
-        return cast(Tensor, second(activation(scale(inner) + batch.sum @ inner + first.bias)))
+        return h @ cast(Dense, cast(nn.ModuleList, layer)[0]).weight
+
+    def mixed(self, layer: nn.Module, h: Tensor, batch: Batch) -> Tensor:  # noqa: D102
+        first, activation, second, scale = cast(nn.ModuleList, layer)
+        return cast(Tensor, second(activation(scale(h) + batch.sum @ h + first.bias)))
 
 
 class _Scale(nn.Module):
@@ -165,9 +207,11 @@ class GAT(_Stack):
         wide = nn.ModuleList([Dense(in_dim, out_dim, bias=False), GATConv(out_dim, out_dim, self.heads, concat=False)])
         return wide
 
-    def step(self, layer: nn.Module, h: Tensor | Operator, batch: Batch) -> Tensor:  # noqa: D102
-        dense, attention = cast(nn.ModuleList, layer)
-        return cast(Tensor, attention(dense(h), batch.edge_index))
+    def own(self, layer: nn.Module, h: Tensor | Operator) -> Tensor:  # noqa: D102
+        return cast(Tensor, cast(nn.ModuleList, layer)[0](h))
+
+    def mixed(self, layer: nn.Module, h: Tensor, batch: Batch) -> Tensor:  # noqa: D102
+        return cast(Tensor, cast(nn.ModuleList, layer)[1](h, batch.edge_index))
 
 
 class Hops(Encoder):
@@ -181,7 +225,7 @@ class Hops(Encoder):
         self, *, in_dim: int, dim: int, hidden_dim: int, layers: int, dropout: float, batch_norm: bool, high_pass: bool
     ) -> None:
         super().__init__()
-        self.dim, self.hops = dim, layers
+        self.dim, self.hops, self.averages = dim, layers, layers
         self.blocks = nn.ModuleList(Dense(in_dim, hidden_dim) for _ in range(layers + 1))
         self.difference = Dense(in_dim, hidden_dim, bias=False) if high_pass else None
         width = hidden_dim * (layers + 1 + high_pass)
@@ -192,6 +236,8 @@ class Hops(Encoder):
 
     def forward(self, batch: Batch) -> Tensor:
         """Return one vector per node of the batch, shape ``(n, dim)``."""
+        if batch.averages is not None:
+            return self.joined(self._from_averages(batch), batch.num_centres)
         parts = []
         for hop, block in enumerate(self.blocks):
             h = block(batch.x)
@@ -201,7 +247,26 @@ class Hops(Encoder):
         if self.difference is not None:
             h = self.difference(batch.x)
             parts.append(h - batch.mean @ h)
-        return cast(Tensor, self.out(self.dropout(self.activation(self.norm(torch.cat(parts, dim=1))))))
+        return self.joined(parts, batch.num_centres)
+
+    def joined(self, parts: list[Tensor], count: int | None = None) -> Tensor:
+        """Return the vectors that the blocks of hidden values become, each of shape ``(n, hidden_dim)``."""
+        h = torch.cat(parts, dim=1)
+        if isinstance(self.norm, BatchNorm):
+            h = self.norm(h, count)
+        return cast(Tensor, self.out(self.dropout(self.activation(h))))
+
+    def _from_averages(self, batch: Batch) -> list[Tensor]:
+        """The blocks by P (X W + 1 b) = (P X) W + (P 1) b, and so on."""
+        assert batch.averages is not None
+        known = batch.averages.chunk(self.hops, dim=1)  # [P X | P 1], [P² X | P² 1], …
+        blocks = [cast(Dense, block) for block in self.blocks]
+        parts = [blocks[0](batch.x)]
+        for mean, block in zip(known, blocks[1:], strict=True):
+            parts.append(mean @ torch.cat([block.weight, cast(Tensor, block.bias)[None]]))
+        if self.difference is not None:
+            parts.append((cast(Tensor, batch.x) - known[0][:, :-1]) @ self.difference.weight)
+        return parts
 
 
 class Wrapped(Encoder):

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from dssl import collapse
+from dssl import collapse, distributed
 from dssl.encoders import Encoder
 from dssl.graph import Graph
 from dssl.loader import Batch, Batches, full_batch
@@ -21,7 +21,13 @@ class Learner(nn.Module):
 
     Args:
         encoder: the encoder.
+
+    Attributes:
+        views: whether the loss looks at changed copies of a batch, so that averages over neighbours cannot be made
+            once for all.
     """
+
+    views = True
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
@@ -41,21 +47,31 @@ class Learner(nn.Module):
         self, graph: Graph, *, batch_size: int, fanout: Sequence[int], seed: int, epoch: int, device: torch.device
     ) -> Iterator[Any]:
         """Give the batches of an epoch; a ``batch_size`` of 0 is the whole graph at once."""
-        layers = self.encoder.hops
         return self._batches.of(
-            graph, batch_size=batch_size, fanout=fanout, layers=layers, seed=seed, epoch=epoch, device=device
+            graph,
+            batch_size=batch_size,
+            fanout=fanout,
+            layers=self.encoder.hops,
+            seed=seed,
+            epoch=epoch,
+            device=device,
+            averages=0 if self.views else self.encoder.averages,
         )
 
     def after_step(self) -> None:
         """Do what follows each step of the optimiser."""
 
     def note(self, weight: int, loss: Tensor, embedding: Tensor, **terms: Tensor) -> Tensor:
-        """Count the loss, its terms and the embedding of a batch of ``weight`` centres; return the loss."""
+        """Count the loss, its terms and the embedding of a batch of ``weight`` centres.
+
+        Returns:
+            The loss; where several processes share the batch, weighted so that their mean is one over all centres.
+        """
         if self.training:
             values = {name: float(value.detach()) for name, value in {"loss": loss, **terms}.items()}
             rank = collapse.effective_rank(embedding.detach()[:weight])
             self._meter.add(weight, {**values, "effective_rank": rank})
-        return loss
+        return loss * distributed.share(weight) if distributed.world() > 1 else loss
 
     def after_epoch(self) -> dict[str, float]:
         """Return the record of the epoch: means over its batches."""

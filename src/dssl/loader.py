@@ -1,24 +1,35 @@
 """Graph -> batches: the whole graph at once, or centre nodes with sampled neighbours (Algorithm 1 of the paper).
 
-A batch is a small graph of its own, so that every encoder works on both kinds alike.
+A batch is a small graph of its own, so that every encoder works on both kinds alike. For an encoder that looks at its
+inputs only through averages over neighbours, these are made once for all nodes, and a batch is its centres and their
+neighbours: nothing else is sampled.
 """
 
 from __future__ import annotations
 
+import queue
+import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
+import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from dssl import kernels, rng
+from dssl import disk, distributed, kernels, rng
+from dssl.averages import degrees, hop_features
 from dssl.graph import Graph
+from dssl.idtable import IntegerTable
 from dssl.matrices import gcn_matrix, mean_matrix
 from dssl.operators import Operator
+
+_Item = TypeVar("_Item")
+ALL = 2**31 - 1  # a fanout of all neighbours
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +45,7 @@ class Batch:
         nodes: position of each node in the whole graph, shape ``(n,)``.
         symmetric: whether the adjacency is.
         device: where tensors live.
+        averages: what `dssl.averages.hop_features` has of the n nodes, shape ``(n, hops · (F + 1))``, or none.
     """
 
     x: Tensor | Operator
@@ -43,11 +55,20 @@ class Batch:
     nodes: NDArray[np.int64]
     symmetric: bool
     device: torch.device
+    averages: Tensor | None = None
 
     @property
     def num_centres(self) -> int:
         """Number of centre nodes C."""
         return int(self.links.shape[0])
+
+    @property
+    def centres(self) -> Batch:
+        """What an encoder needs to give the vectors of the centres: they alone where averages are known, or all."""
+        if self.averages is None or not isinstance(self.x, Tensor):
+            return self
+        count = self.num_centres
+        return replace(self, x=self.x[:count], averages=self.averages[:count], nodes=self.nodes[:count])
 
     @cached_property
     def gcn(self) -> Operator:
@@ -81,7 +102,7 @@ def features(x: NDArray[np.float32] | sparse.csr_array | None, device: torch.dev
     if isinstance(x, sparse.csr_array):
         return Operator.build(x, symmetric=False, device=device)
     # torch warns of arrays that it could write to; the graph's are read-only and nothing here writes.
-    return torch.from_numpy(np.array(x)).to(device)
+    return torch.from_numpy(x if x is not None and x.flags.writeable else np.array(x)).to(device)
 
 
 def full_batch(graph: Graph, device: torch.device) -> Batch:
@@ -92,18 +113,12 @@ def full_batch(graph: Graph, device: torch.device) -> Batch:
     return Batch(features(graph.x, device), adjacency, links, degrees(graph), nodes, not graph.directed, device)
 
 
-def degrees(graph: Graph) -> NDArray[np.float32]:
-    """Sum of the weights of each node's links, shape ``(N,)``."""
-    if graph.weights is None:
-        return graph.degrees.astype(np.float32)
-    return np.asarray(graph.adjacency().sum(axis=1), dtype=np.float32)
-
-
 class Batches:
-    """The batches of each epoch, for a method to hold: the batch of the whole graph is made once and kept."""
+    """The batches of each epoch, for a method to hold: what is made once for a graph is kept."""
 
     def __init__(self) -> None:
         self._whole: tuple[Graph, Batch] | None = None
+        self._averages: tuple[Graph, NDArray[np.float32]] | None = None
 
     def of(
         self,
@@ -115,22 +130,105 @@ class Batches:
         seed: int,
         epoch: int,
         device: torch.device,
+        averages: int = 0,
     ) -> Iterator[Batch]:
-        """Give the whole graph at once for a ``batch_size`` of 0, and else what `mini_batches` gives."""
-        if batch_size:
-            yield from mini_batches(
-                graph, batch_size=batch_size, fanout=fanout, layers=layers, seed=seed, epoch=epoch, device=device
-            )
+        """Give the whole graph at once for a ``batch_size`` of 0, and else what `mini_batches` gives, ahead of time.
+
+        Args:
+            graph: the graph.
+            batch_size: centres per batch.
+            fanout: see `mini_batches`.
+            layers: likewise.
+            seed: likewise.
+            epoch: likewise.
+            device: likewise.
+            averages: how many averages over neighbours the encoder takes in place of layers of links, or 0. They are
+                made before the first batch, for dense features.
+        """
+        if not batch_size:
+            if self._whole is None or self._whole[0] is not graph:
+                self._whole = graph, full_batch(graph, device)
+            yield self._whole[1]
             return
-        if self._whole is None or self._whole[0] is not graph:
-            self._whole = graph, full_batch(graph, device)
-        yield self._whole[1]
+        table = None
+        if averages and isinstance(graph.x, np.ndarray):
+            if self._averages is None or self._averages[0] is not graph:
+                self._averages = graph, hop_features(graph, averages)
+            table, layers = self._averages[1], 0
+        yield from prefetched(
+            mini_batches(
+                graph,
+                batch_size=batch_size,
+                fanout=fanout,
+                layers=layers,
+                seed=seed,
+                epoch=epoch,
+                device=device,
+                averages=table,
+            )
+        )
+
+
+def prefetched(batches: Iterator[_Item], *, ahead: int = 1) -> Iterator[_Item]:
+    """Make the next batches in a thread while the current one is in use: the same ones, in the same order.
+
+    An error in the thread is raised where its batch would have come. When the iterator is closed, so is the thread.
+
+    Args:
+        batches: makes the batches; from now on it belongs to the thread.
+        ahead: how many wait at most; one more is in the making.
+
+    >>> list(prefetched(iter("abc")))
+    ['a', 'b', 'c']
+    """
+    ready: queue.Queue[tuple[_Item | None, BaseException | None]] = queue.Queue(maxsize=ahead)
+    stopped = threading.Event()
+
+    def hand_over(item: _Item | None, error: BaseException | None) -> None:
+        while not stopped.is_set():
+            try:
+                return ready.put((item, error), timeout=0.05)
+            except queue.Full:
+                continue
+
+    def work() -> None:
+        try:
+            for item in batches:
+                hand_over(item, None)
+                if stopped.is_set():
+                    return
+            hand_over(None, StopIteration())
+        except BaseException as error:  # whatever it is, the reader is to know
+            hand_over(None, error)
+
+    thread = threading.Thread(target=work, name="dssl batches", daemon=True)
+    thread.start()
+    try:
+        while True:
+            item, error = ready.get()
+            if isinstance(error, StopIteration):
+                return
+            if error is not None:
+                raise error
+            yield item  # type: ignore[misc]
+            del item  # or the last batch would stay while the next one is waited for
+    finally:
+        stopped.set()
+        thread.join()
 
 
 def mini_batches(
-    graph: Graph, *, batch_size: int, fanout: Sequence[int], layers: int, seed: int, epoch: int, device: torch.device
+    graph: Graph,
+    *,
+    batch_size: int,
+    fanout: Sequence[int],
+    layers: int,
+    seed: int,
+    epoch: int,
+    device: torch.device,
+    averages: NDArray[np.float32] | None = None,
 ) -> Iterator[Batch]:
-    """The batches of one epoch: each node is a centre once, in random order.
+    """The batches of one epoch, or this process's parts of them: each node is a centre once, in random order.
 
     Args:
         graph: the graph.
@@ -141,12 +239,18 @@ def mini_batches(
         seed: seed of the run.
         epoch: number of the epoch; the same epoch gives the same batches in any process.
         device: where tensors live.
+        averages: what `hop_features` has of all nodes, for batches to have of theirs.
     """
     order = rng.stream(seed, "loader", epoch).permutation(graph.num_nodes)
     draw = rng.integer(seed, "neighbours", epoch) >> 1
     totals = degrees(graph)
     for begin in range(0, graph.num_nodes, batch_size):
-        yield sampled_batch(graph, totals, order[begin : begin + batch_size], fanout, layers, draw, device)
+        centres = distributed.part(order[begin : begin + batch_size])
+        batch = sampled_batch(graph, totals, centres, fanout, layers, draw, device)
+        if averages is not None:
+            known = torch.from_numpy(disk.rows(averages, batch.nodes)).to(device)
+            batch = replace(batch, averages=known)
+        yield batch
 
 
 def sampled_batch(
@@ -157,38 +261,49 @@ def sampled_batch(
     layers: int,
     seed: int,
     device: torch.device,
+    x: NDArray[np.float32] | sparse.csr_array | None = None,
 ) -> Batch:
     """The batch of some centres, their sampled neighbours and the rings around them that the encoder needs.
 
     A sampled arc stands for degree/fanout arcs of its row and is weighted so; with a fanout of all neighbours
-    the centres' vectors are those of the whole graph.
+    the centres' vectors are those of the whole graph. The time depends on the batch, not on the graph.
+
+    Args:
+        graph: the graph.
+        totals: (weighted) degree of each node.
+        centres: positions of the centres, each once.
+        fanout: see `mini_batches`.
+        layers: likewise.
+        seed: of the draws.
+        device: where tensors live.
+        x: features of all nodes in place of the graph's.
     """
-    place = np.full(graph.num_nodes, -1, np.int64)
-    place[centres] = np.arange(centres.size)
-    nodes = centres
+    places = IntegerTable()
+    places.add(pa.array(centres))
     rows, columns, weights = [], [], []
     frontier = centres
     links = None
     for ring in range(layers + 1):
         most = fanout[min(ring, len(fanout) - 1)]
         pointers, arcs = kernels.sample_neighbours(graph.indptr, frontier, most, seed)
-        found = graph.indices[arcs].astype(np.int64)
+        found = graph.indices[arcs]
         strengths = np.ones(arcs.size, np.float32) if graph.weights is None else graph.weights[arcs]
-        new = np.unique(found[place[found] < 0])
-        place[new] = np.arange(nodes.size, nodes.size + new.size)
+        before = len(places)
+        place = places.add(pa.array(found.astype(np.int64)))
         taken = np.diff(pointers)
-        share = graph.degrees[frontier] / np.maximum(taken, 1)
-        rows.append(np.repeat(place[frontier], taken))
-        columns.append(place[found])
+        share = (graph.indptr[frontier + 1] - graph.indptr[frontier]) / np.maximum(taken, 1)
+        rows.append(np.repeat(np.arange(before - frontier.size, before), taken))  # the last ones that were added
+        columns.append(place)
         weights.append(strengths * np.repeat(share, taken).astype(np.float32))
-        nodes = np.concatenate([nodes, new])
         if links is None:
-            links = (strengths, place[found], pointers)
-        frontier = new
+            links = (strengths, place, pointers)
+        frontier = places.ids().to_numpy()[before:]
     assert links is not None
+    nodes = places.ids().to_numpy().copy()
     n = nodes.size
     start, end, value = np.concatenate(rows), np.concatenate(columns), np.concatenate(weights)
     adjacency = sparse.csr_array((value, (start, end)), shape=(n, n))
     wanted = sparse.csr_array(links, shape=(centres.size, n))
-    x = None if graph.x is None else graph.x[nodes]
-    return Batch(features(x, device), adjacency, mean_matrix(wanted), totals[nodes], nodes, False, device)
+    chosen = graph.x if x is None else x
+    own = disk.rows(chosen, nodes) if isinstance(chosen, np.ndarray) else None if chosen is None else chosen[nodes]
+    return Batch(features(own, device), adjacency, mean_matrix(wanted), totals[nodes], nodes, False, device)

@@ -54,7 +54,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
-from dssl import collapse, pairs, posterior
+from dssl import collapse, distributed, pairs, posterior
 from dssl.encoders import Dense, Encoder
 from dssl.graph import Graph
 from dssl.learner import follow
@@ -182,23 +182,31 @@ class DSSLModel(nn.Module):
         self, graph: Graph, *, batch_size: int, fanout: Sequence[int], seed: int, epoch: int, device: torch.device
     ) -> Iterator[Batch]:
         """Give the batches of an epoch; a ``batch_size`` of 0 is the whole graph at once."""
-        layers = self.online.encoder.hops
+        encoder = self.online.encoder
         return self._batches.of(
-            graph, batch_size=batch_size, fanout=fanout, layers=layers, seed=seed, epoch=epoch, device=device
+            graph,
+            batch_size=batch_size,
+            fanout=fanout,
+            layers=encoder.hops,
+            seed=seed,
+            epoch=epoch,
+            device=device,
+            averages=encoder.averages,
         )
 
     def forward(self, batch: Batch) -> Tensor:
         """Return the loss of the batch (Eq. 5, a mean over centres with neighbours) and note its terms."""
-        embedding, projected = self.online(batch)
+        embedding, projected = self.online(batch.centres)
         v = projected[: batch.num_centres]
         with torch.no_grad():
             z = self.target(batch)[1]
         log_p = self._log_prior(v)
-        active = max(int((np.diff(batch.links.indptr) > 0).sum()), 1)
+        active = v.new_tensor([(np.diff(batch.links.indptr) > 0).sum()])
 
         found, terms = self._expectations(batch, v, z, log_p)
-        local, global_, entropy = (term / active for term in terms)
-        usage = found.by_centre.sum(dim=0) / active
+        sums = distributed.total(torch.cat([torch.stack(terms), found.by_centre.sum(dim=0), active]))
+        means = sums[:-1] / sums[-1].clamp_min(1)
+        (local, global_, entropy), usage = means[:3], means[3:]
         balance = -(usage * usage.clamp_min(1e-30).log()).sum()
         loss = (
             self.local_weight * local
@@ -213,7 +221,7 @@ class DSSLModel(nn.Module):
         if self.relinked is not None and self.relinked.targets is not None:
             extra["links"] = self.relinked(embedding, batch)
             loss = loss + self.relinked.share * self.link_reconstruction_weight * extra["links"]
-        if self._pairs is not None and batch.links.nnz:
+        if self._pairs is not None:
             extra["distillation"] = self._distillation(batch, v, z, log_p)
             loss = loss + self.distillation_weight * extra["distillation"]
         if self.negatives:
@@ -233,12 +241,12 @@ class DSSLModel(nn.Module):
         The sums of Eq. 8 are gathered over the batches of the epoch: each node counts once, with the parameters
         of its batch. With one batch that is the update as printed.
         """
-        sums = cast(Tensor, self.prototype_sums)
+        sums = distributed.total(cast(Tensor, self.prototype_sums))
         if self.prototype_update:
             lengths = sums.norm(dim=1, keepdim=True)
             with torch.no_grad():
                 self.prototypes.copy_(torch.where(lengths > 1e-12, sums / lengths.clamp_min(1e-12), self.prototypes))
-        sums.zero_()
+        cast(Tensor, self.prototype_sums).zero_()
         self._last = self._meter.read()
         return self._last
 
@@ -407,11 +415,13 @@ class DSSLModel(nn.Module):
     def _distillation(self, batch: Batch, v: Tensor, z: Tensor, log_p: Tensor) -> Tensor:
         """Cross-entropy of the posterior with the pair clusters, a mean over (a sample of) the links."""
         assert self._pairs is not None
-        start, end = posterior.sampled_rows(batch.links, DISTILLED)
+        start, end = posterior.sampled_rows(batch.links, max(DISTILLED // distributed.world(), 1))
         wanted = torch.from_numpy(self._pairs.logits(batch.nodes[start], batch.nodes[end])).to(v.device)
         ends = (torch.from_numpy(places).to(v.device) for places in (start, end))
         logits = self._logits(v, z, log_p, *ends)
-        return F.cross_entropy(logits, torch.softmax(wanted, dim=1), label_smoothing=SMOOTHING)
+        found = F.cross_entropy(logits, torch.softmax(wanted, dim=1), label_smoothing=SMOOTHING, reduction="sum")
+        added, number = distributed.total(torch.stack([found, found.new_tensor(len(start))]))
+        return added / number.clamp_min(1)
 
     def _note(
         self,
@@ -462,4 +472,7 @@ def repulsion(v: Tensor, z: Tensor, variance: float, count: int) -> Tensor:
     """Negative sampling: σ₂² log mean exp(−‖v_i − z_j‖²/σ₂²) over ``count`` random nodes j per centre i."""
     others = torch.randint(z.shape[0], (v.shape[0], count), device=v.device)
     distances = (v[:, None, :] - z[others]).square().sum(dim=2)
-    return variance * (torch.logsumexp(-distances.flatten() / variance, dim=0) - float(np.log(distances.numel())))
+    summed = torch.logsumexp(-distances.flatten() / variance, dim=0)
+    if distributed.world() > 1:
+        summed = distributed.total(summed.double().exp()).clamp_min(1e-300).log().to(v.dtype)
+    return variance * (summed - float(np.log(distributed.count(distances.numel()))))

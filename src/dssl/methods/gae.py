@@ -40,6 +40,8 @@ class GAE(Learner):
         pairs: links, and random pairs, that a step looks at, at most.
     """
 
+    views = False
+
     def __init__(self, encoder: Encoder, *, pairs: int) -> None:
         super().__init__(encoder)
         self.pairs = pairs

@@ -42,6 +42,8 @@ class GraphACL(Learner):
         pairs: links per step, at most.
     """
 
+    views = False
+
     def __init__(
         self,
         encoder: Encoder,

@@ -25,11 +25,12 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dssl import rng
+from dssl import distributed, rng
+from dssl.averages import degrees
 from dssl.encoders import Encoder
 from dssl.graph import Graph
 from dssl.learner import Learner
-from dssl.loader import Batch, degrees, sampled_batch
+from dssl.loader import Batch, sampled_batch
 from dssl.walks import Draws, draw, walks
 
 
@@ -74,7 +75,7 @@ class UnsupervisedSAGE(Learner):
             return
         sampling = rng.integer(seed, "neighbours", epoch) >> 1
         for begin in range(0, max(len(u), 1), batch_size):
-            parts = [part[begin : begin + batch_size] for part in (u, v, others)]
+            parts = [distributed.part(part[begin : begin + batch_size]) for part in (u, v, others)]
             centres = np.unique(np.concatenate([part.ravel() for part in parts])) if len(u) else order[:1]
             batch = sampled_batch(graph, degrees(graph), centres, fanout, self.encoder.hops, sampling, device)
             places = (torch.from_numpy(np.searchsorted(centres, part)).to(device) for part in parts)
