@@ -13,6 +13,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -55,6 +56,7 @@ class Job:
         views: what of the model is judged: the whole ``embedding``, its ``trained`` columns, or ``factorwise``,
             the trained columns beside the mean of the neighbours' for each factor.
         clusters: whether k-means is run.
+        read: how `dssl.load` reads the files of the graph, and ``stamp``, which changes when they do.
     """
 
     graph: str
@@ -69,6 +71,7 @@ class Job:
     hide_links: bool = False
     views: tuple[View, ...] = ("embedding",)
     clusters: bool = False
+    read: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
@@ -96,6 +99,7 @@ def run(
     folder: Path,
     *,
     workers: int = 0,
+    fresh: bool = False,
     on_record: Callable[[Job, Record], None] | None = None,
 ) -> list[Record]:
     """Do the jobs whose records are missing, and return the records of all jobs, in their order.
@@ -106,6 +110,7 @@ def run(
         jobs: what to do.
         folder: where the records are and go.
         workers: processes, each with one thread; 0 takes one per core, and 1 does everything in this process.
+        fresh: a process for each job, so that its memory is its own; a single worker then has all threads.
         on_record: called with each job and its record, stored ones first.
     """
     from concurrent.futures import as_completed
@@ -128,12 +133,12 @@ def run(
         told(job, record)
 
     workers = min(workers or os.cpu_count() or 1, len(missing))
-    if workers <= 1:
+    if workers <= 1 and not fresh:
         for job in missing:
             done(job, perform(job))
-    else:
-        with pool(workers) as submit:
-            waiting = {submit(perform, job): job for job in missing}
+    elif missing:
+        with pool(workers, fresh=fresh) as submit:
+            waiting = {submit(_perform_alone if fresh else perform, job): job for job in missing}
             for future in as_completed(waiting):
                 done(waiting[future], future.result())
     return [found[job.key] for job in jobs]
@@ -200,15 +205,25 @@ def perform(job: Job) -> Record:
     }
 
 
+def _perform_alone(job: Job) -> Record:
+    """Do a job in a process that has done none: what is imported and compiled first is not counted as the method's."""
+    from dssl.model import Embedder
+
+    small = Job("synthetic:nodes=60,classes=3,degree=4,features=8", "", {**job.settings, "epochs": 1, "dim": 8})
+    with suppress(DsslError):
+        graph, _ = _graph(small)
+        Embedder(**small.settings).fit(graph)
+    return perform(job)
+
+
 def _train(job: Job) -> Record:
     from dssl.model import Embedder
 
     graph, task = _graph(job)
     model = Embedder(**{"seed": job.seed, **job.settings})
-    begun = time.perf_counter()
-    model.fit(graph)
-    seconds = time.perf_counter() - begun
-    result: Record = {"views": {}, "fit_seconds": round(seconds, 2), "epochs": model.epochs_}
+    with _Cost() as cost:
+        model.fit(graph)
+    result: Record = {"views": {}, **cost.figures, "epochs": model.epochs_}
     if model.metrics_:
         result["health"] = {name: model.metrics_[-1][name] for name in HEALTH if name in model.metrics_[-1]}
     if model.warnings_:
@@ -236,10 +251,28 @@ def _baseline(job: Job) -> Record:
         accuracy = list(evaluate.majority(graph.y, splits).values)
         return {"views": {"embedding": {"width": 0, "probe": {"accuracy": accuracy}}}}
     dim = int(job.settings.get("dim", sanity.MOST))
-    for name, values in sanity.baseline_features(graph, dim=dim):
+    features = sanity.baseline_features(graph, dim=dim)
+    while True:
+        with _Cost() as cost:
+            name, values = next(features, ("", None))
+        if values is None:
+            break
         if name == job.baseline:
-            return {"views": {"embedding": _judge(job, graph, task, splits, values.copy())}}
+            return {"views": {"embedding": _judge(job, graph, task, splits, values.copy())}, **cost.figures}
     raise RunError(f"graph {job.graph!r} has no baseline {job.baseline!r} (no features or no links)")
+
+
+class _Cost:
+    """Seconds of the lines below ``with``, and the most memory that they took beyond what the process had."""
+
+    def __enter__(self) -> _Cost:
+        environment.forget_peak()
+        self.before, self.begun = environment.memory(), time.perf_counter()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        seconds, memory = time.perf_counter() - self.begun, environment.peak_memory() - self.before
+        self.figures = {"fit_seconds": round(seconds, 2), "fit_memory_mb": round(max(memory, 0) / 2**20, 1)}
 
 
 def _judge(
@@ -312,7 +345,7 @@ def _meaning(nodes: NDArray[np.float32], graph: Graph) -> Record:
 
 
 def _graph(job: Job) -> tuple[Graph, LinkTask | None]:
-    graph = _load(job.graph)
+    graph = _load(job.graph, tuple((name, value) for name, value in job.read.items() if name != "stamp"))
     if not job.hide_links:
         return graph, None
     from dssl import linktask
@@ -322,10 +355,10 @@ def _graph(job: Job) -> tuple[Graph, LinkTask | None]:
 
 
 @lru_cache(maxsize=2)
-def _load(source: str) -> Graph:
+def _load(source: str, read: tuple[tuple[str, Any], ...]) -> Graph:
     from dssl import datasets
 
-    return datasets.load(source).undirected().without_self_loops()
+    return datasets.load(source, **dict(read)).undirected().without_self_loops()
 
 
 def _splits(job: Job, graph: Graph) -> Sequence[Split]:

@@ -13,6 +13,7 @@ from dssl.errors import ConfigError, nearest
 from dssl.experiments import Job, View
 
 SANITY = ("majority", "raw", "smoothed", "hops", "adjacency", "random-encoder")
+PLANETOID = ("cora", "citeseer", "pubmed")
 SMALL = 6000  # nodes of the graphs that --quick keeps
 QUICK = {"epochs": 10}
 ABLATIONS: dict[str, dict[str, Any]] = {
@@ -56,12 +57,13 @@ def classification_jobs(options: Options) -> list[Job]:
 
     jobs = []
     for graph in filter(available, graphs_of(options, catalogue_graphs())):
-        for method in _methods(options):
-            jobs += _method_jobs(method, graph, options)
+        for method in methods_of(options):
+            jobs += method_jobs(method, graph, options)
     return jobs
 
 
-def _method_jobs(method: str, graph: str, options: Options) -> list[Job]:
+def method_jobs(method: str, graph: str, options: Options) -> list[Job]:
+    """A method or baseline on a graph: one job per seed."""
     from dssl.resolve import read_recipe
 
     base = Job(graph, method, splits=3 if options.quick else 10, clusters=True)
@@ -71,13 +73,37 @@ def _method_jobs(method: str, graph: str, options: Options) -> list[Job]:
     if method == "random-encoder":
         return [replace(base, settings={"epochs": 0, "encoder": "gcn", "skip": False})]
     if method != "dssl":
-        return [replace(base, settings={"method": method, **extra}, seed=seed) for seed in seeds_of(options, 1)]
+        settings = {**method_settings(method, graph), **extra}
+        return [replace(base, settings=settings, seed=seed) for seed in seeds_of(options, 1)]
     views: tuple[View, ...] = ("embedding", "trained")
     jobs = [replace(base, settings=extra, seed=seed, views=views) for seed in seeds_of(options, 1)]
     if graph in read_recipe("paper-terms").names:
         settings = {"recipe": f"paper-terms:{graph}", **extra}
         jobs += [replace(base, row="paper-terms", settings=settings, seed=seed) for seed in seeds_of(options, 1)]
     return jobs
+
+
+def method_settings(method: str, graph: str) -> dict[str, Any]:
+    """The method's recipe for a graph, or the method as it is where the recipe does not know the graph."""
+    from dssl.resolve import read_recipe, recipes
+
+    if method in recipes() and graph in read_recipe(method).names:
+        return {"recipe": f"{method}:{graph}"}
+    return {"method": method}
+
+
+def published_jobs(options: Options) -> list[Job]:
+    """Every method with a recipe for the public splits of Planetoid: wide vectors, one split, several seeds."""
+    from dssl.resolve import read_recipe, recipes
+
+    extra = QUICK if options.quick else {}
+    return [
+        Job(graph, method, {"recipe": f"{method}:{graph}-public", **extra}, seed=seed, splits=1, protocol="public")
+        for graph in graphs_of(options, PLANETOID)
+        for method in methods_of(options)
+        if method in recipes() and f"{graph}-public" in read_recipe(method).names
+        for seed in seeds_of(options, 3)
+    ]
 
 
 def factor_jobs(options: Options) -> list[Job]:
@@ -109,7 +135,9 @@ def gat_jobs(options: Options) -> list[Job]:
     jobs = []
     for graph in filter(available, graphs_of(options, paper.GRAPHS)):
         for method in _gat_methods(options):
-            settings: dict[str, Any] = {"recipe": f"paper-terms:{graph}"} if method == "dssl" else {"method": method}
+            settings: dict[str, Any] = (
+                {"recipe": f"paper-terms:{graph}"} if method == "dssl" else {**method_settings(method, graph), "layers": 2}
+            )
             settings |= {"encoder": "gat", **(QUICK if options.quick else {})}
             jobs += [
                 Job(graph, method, settings, seed=seed, splits=3 if options.quick else 10)
@@ -131,8 +159,8 @@ def synthetic_jobs(options: Options) -> list[Job]:
     jobs = []
     for h in paper.HOMOPHILY:
         graph = synthetic_spec(h, options)
-        for method in _methods(options):
-            for job in _method_jobs(method, graph, options):
+        for method in methods_of(options):
+            for job in method_jobs(method, graph, options):
                 jobs.append(replace(job, shares=(0.25, 0.25, 0.5), clusters=False))
     return jobs
 
@@ -157,7 +185,7 @@ def graphs_of(options: Options, usual: Sequence[str]) -> list[str]:
     return [name for name in chosen if not options.quick or (DATASETS[name].figures.nodes or 0) < SMALL]
 
 
-def _methods(options: Options) -> list[str]:
+def methods_of(options: Options) -> list[str]:
     """Names of methods and baselines; ``sanity`` stands for all baselines."""
     every = [*SANITY, *METHODS]
     chosen = [name for part in options.methods for name in (SANITY if part == "sanity" else (part,))]

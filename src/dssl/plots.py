@@ -228,3 +228,38 @@ def comparison(
             axes.legend(fontsize=7)
     figure.suptitle(title, fontsize=9)
     save(figure, Path(path))
+
+
+def trade_off(
+    points: Mapping[str, tuple[float, float, float]],
+    path: str | Path,
+    *,
+    title: str,
+    measure: str,
+    hollow: Sequence[str] = (),
+) -> None:
+    """Draw methods as named dots: what they reach over the seconds that they take.
+
+    Args:
+        points: seconds, mean and deviation by name.
+        path: where to write it, as SVG or PNG by its ending.
+        title: above the picture.
+        measure: what the means are.
+        hollow: names of those that need no training.
+    """
+    figure, axes = new_figure(8, 4.5)
+    for name, (seconds, mean, spread) in points.items():
+        colour = look(0 if name in hollow else 1)[0]
+        fill = "none" if name in hollow else "full"
+        axes.errorbar(
+            max(seconds, 0.01), mean, yerr=spread, fmt="o", color=colour, markersize=5, fillstyle=fill, linewidth=0.6
+        )
+        axes.annotate(
+            name, (max(seconds, 0.01), mean), xytext=(5, 3), textcoords="offset points", fontsize=7, color=colour
+        )
+    axes.set_xscale("log")
+    axes.set_xlabel("seconds of training (hollow: needs none)", fontsize=8)
+    axes.set_ylabel(measure, fontsize=8)
+    axes.grid(linewidth=0.3)
+    axes.set_title(title, fontsize=9)
+    save(figure, Path(path))

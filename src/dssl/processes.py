@@ -16,8 +16,12 @@ _Result = TypeVar("_Result")
 
 
 @contextmanager
-def pool(workers: int) -> Iterator[Callable[..., Future[Any]]]:
+def pool(workers: int, *, fresh: bool = False) -> Iterator[Callable[..., Future[Any]]]:
     """Give a function that has work done and returns a future: in worker processes, or here and now for one worker.
+
+    Args:
+        workers: processes at a time, each with one thread.
+        fresh: a new process for each piece of work, whose memory is then its own; one at a time has all threads.
 
     >>> with pool(1) as submit:
     ...     submit(max, 3, 5).result()
@@ -32,10 +36,15 @@ def pool(workers: int) -> Iterator[Callable[..., Future[Any]]]:
         future.set_result(work(*given))
         return future
 
-    if workers <= 1:
+    if workers <= 1 and not fresh:
         yield here
         return
-    executor = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_one_thread)
+    executor = ProcessPoolExecutor(
+        workers,
+        mp_context=get_context("spawn"),
+        initializer=_one_thread if workers > 1 else None,
+        max_tasks_per_child=1 if fresh else None,
+    )
     try:
         yield executor.submit
     except BaseException as error:

@@ -29,6 +29,9 @@ class RecipeHeader(Section):
     source: str = Field(default="", description="Where the settings come from.")
     notes: str = Field(default="", description="What to know before using it.")
     paper: dict[str, float] = Field(default_factory=dict, description="Published accuracy in percent by data set.")
+    published: dict[str, float] = Field(
+        default_factory=dict, description="Accuracy on the public split of a data set, from where the source says."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +164,8 @@ def _recipe(tables: Mapping[str, Any], origin: str) -> Recipe:
         first = error.errors()[0]
         at = ".".join(["recipe", *map(str, first["loc"])])
         raise ConfigError(
-            f"{origin}: {at}: {first['msg']}; [recipe] holds title, source, notes and paper, the last by data set"
+            f"{origin}: {at}: {first['msg']}; [recipe] holds title, source, notes, paper and published, "
+            "the last two by data set"
         ) from None
     common = {name: value for name, value in tables.items() if name not in ("recipe", "datasets")}
     return Recipe(header, common, {_normalised(name): table for name, table in datasets.items()})
@@ -200,6 +204,19 @@ def _flatten(flags: Mapping[str, Any], settings: Sequence[str], problems: list[s
         else:
             flat[path] = (_literal(value, text=kinds[path] == "a text") if origin else value, origin)
     return dict(sorted(flat.items(), key=lambda item: item[0] != "method.name"))
+
+
+def parse(settings: Sequence[str]) -> dict[str, Any]:
+    """Value by dotted path of ``key=value`` texts, as ``--set`` takes them.
+
+    >>> parse(["dim=32", "encoder=gat"])
+    {'encoder.dim': 32, 'encoder.name': 'gat'}
+    """
+    problems: list[str] = []
+    found = _flatten({}, settings, problems)
+    if problems:
+        raise ConfigError(problems[0])
+    return {path: value for path, (value, _) in found.items()}
 
 
 def _chosen(name: str, flat: Mapping[str, tuple[Any, str]], layers: Sequence[tuple[str, Mapping[str, Any]]]) -> Any:

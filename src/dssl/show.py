@@ -15,12 +15,14 @@ from rich.markup import escape
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
+from rich.text import Text
 
 from dssl import environment, run
 from dssl.config import changed, to_toml
 from dssl.errors import DsslError
 
 if TYPE_CHECKING:
+    from dssl.compare import Comparison
     from dssl.graph import Graph
     from dssl.tune import Outcome
 
@@ -302,6 +304,18 @@ def _spread_table(spread: Mapping[str, Mapping[str, Any]]) -> Table:
     return table
 
 
+def comparison(found: Comparison) -> None:
+    """Show methods beside each other, the best of each measure in bold."""
+    table = Table(*found.header, box=None, pad_edge=False)
+    for row in found.rows():
+        table.add_row(*(Text(text.strip("*"), style="bold" if text.startswith("**") else "") for text in row))
+    console = _out()
+    console.print(f"Methods on {found.graph}. {found.note}", markup=False, highlight=False)
+    console.print(table)
+    for words in found.failed:
+        console.print(f"left out: {words}", markup=False, soft_wrap=True)
+
+
 def info(folder: Path) -> None:
     """Print what is in a run folder; a damaged part is named, and the rest is shown."""
     config = run.read_config(folder, finished=False)
@@ -392,6 +406,8 @@ def recipes() -> None:
         numbers = recipe.header.paper
         known = [f"{each} {numbers[each]:g}" if each in numbers else each for each in recipe.names]
         table.add_row("", escape(f"data sets: {', '.join(known)}"))
+        if public := recipe.header.published:
+            table.add_row("", escape(f"public split: {', '.join(f'{each} {public[each]:g}' for each in public)}"))
         _out().print(table, highlight=False)
 
 
