@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dssl import spaces
-from dssl.config import Config
+from dssl.config import METHODS, Config
 from dssl.errors import ConfigError
 from dssl.resolve import resolve
 from dssl.spaces import SPACES, Range, space
@@ -27,17 +27,25 @@ def test_every_value_of_a_space_is_allowed(name: str) -> None:
     for path, part in SPACES[name].items():
         for value in (part.low, part.high) if isinstance(part, Range) else part:
             section, _, leaf = path.partition(".")
-            assert getattr(getattr(resolve({path: value}), section), leaf) == value
+            for method in having(path):
+                assert getattr(getattr(resolve({"method": method, path: value}), section), leaf) == value
+
+
+def having(path: str) -> list[str]:
+    """The methods that have a setting: DSSL stands for all where it is not one of a method."""
+    section, _, leaf = path.partition(".")
+    return [name for name, known in METHODS.items() if leaf in known.model_fields] if section == "method" else ["dssl"]
 
 
 def test_the_wide_space_holds_the_defaults() -> None:
-    base = Config().model_dump()
     for path, part in SPACES["wide"].items():
         section, _, leaf = path.partition(".")
-        value = base[section][leaf]
-        if value is None:  # chosen by the graph
-            continue
-        assert part.low <= value <= part.high if isinstance(part, Range) else value in part, path
+        assert having(path), path
+        for method in having(path):
+            value = resolve({"method": method}).model_dump()[section][leaf]
+            if value is None:  # chosen by the graph
+                continue
+            assert part.low <= value <= part.high if isinstance(part, Range) else value in part, (method, path)
 
 
 def test_what_is_set_or_of_no_use_is_not_varied() -> None:
@@ -48,10 +56,24 @@ def test_what_is_set_or_of_no_use_is_not_varied() -> None:
     assert "encoder.high_pass" in space("wide", Config(), fixed=["encoder.name"])
     assert "encoder.name" not in space("wide", resolve({"high_pass": True}))
     table = space("wide", resolve({"method": "deepwalk"}))
-    assert [path for path in table if path.startswith("encoder.")] == ["encoder.dim"]
+    assert set(table) == {
+        "encoder.dim", "train.epochs", "method.walk_length", "method.window", "method.step_size"
+    }  # fmt: skip
     other = space("wide", resolve({"method": "dgi"}))
     assert "encoder.dim" in other
     assert not [path for path in other if path.startswith("method.")]
+    assert "method.temperature" not in space("wide", resolve({"method": "graphcl"}))  # infomax has none
+    assert "method.temperature" in space("wide", resolve({"method": "gca"}))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", SPACES)
+def test_every_method_has_something_to_search_for(method: str, name: str) -> None:
+    found = space(name, resolve({"method": method}))
+    assert "encoder.dim" in found
+
+
+def test_names_and_settings_that_leave_nothing_are_refused() -> None:
     with pytest.raises(ConfigError, match="unknown space 'papr', did you mean 'paper'"):
         space("papr", Config())
     with pytest.raises(ConfigError, match="nothing to vary"):

@@ -21,6 +21,7 @@ class Range:
 Space = Mapping[str, "tuple[Any, ...] | Range"]
 
 FIFTHS = (0.2, 0.4, 0.6, 0.8, 1.0)
+SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 SPACES: dict[str, Space] = {
     # The paper's appendix on its setup: the first three for every method. The temperature is its lambda.
     "paper": {
@@ -63,6 +64,23 @@ SPACES: dict[str, Space] = {
         "method.link_reconstruction_weight": (0.0, 1.0, 2.0, 5.0, 10.0),
         "method.distillation_weight": (0.0, 0.5, 1.0, 2.0),
         "method.factor_readout": (False, True),
+        # Of the other methods: a setting that several have is varied alike.
+        "method.divergence_weight": Range(0.01, 1.0),
+        "method.objective": ("infomax", "nt-xent"),
+        "method.strength": (0.1, 0.2, 0.3, 0.5),
+        "method.diffusion": ("ppr", "heat"),
+        "method.teleport": (0.05, 0.1, 0.2, 0.4),
+        "method.centrality": ("degree", "pagerank", "eigenvector"),
+        **{f"method.link_drop{view}": SHARES for view in ("", "_1", "_2")},
+        **{f"method.feature_mask{view}": SHARES for view in ("", "_1", "_2")},
+        "method.decorrelation_weight": Range(1e-4, 1e-2),
+        "method.walk_length": (5, 10, 20, 40, 80),
+        "method.window": (2, 5, 10),
+        "method.step_size": Range(0.01, 0.1),
+        "method.return_weight": (0.25, 0.5, 1.0, 2.0, 4.0),
+        "method.away_weight": (0.25, 0.5, 1.0, 2.0, 4.0),
+        "method.rings": (2, 3, 4, 6),
+        "method.stay": (0.1, 0.3, 0.5, 0.7),
     },
 }
 
@@ -83,10 +101,12 @@ def space(name: str, config: Config, *, fixed: Collection[str] = ()) -> Space:
         section, _, leaf = path.partition(".")
         if path in fixed or leaf not in known[section]:
             return False
-        if section == "encoder" and not config.method.traits.encoder:
-            return leaf == "dim"
-        if path == "method.temperature":  # of no use without sampling
-            return bool(known["method"]["estimator"] != "exact")
+        if section != "method" and not config.method.traits.encoder:  # a table of vectors, moved by its own steps
+            return leaf in ("dim", "epochs")
+        if path == "method.temperature" and known["method"].get("estimator") == "exact":  # of no use without sampling
+            return False
+        if path == "method.temperature" and known["method"].get("objective") == "infomax":
+            return False
         if path == "encoder.high_pass":  # of one encoder only
             return config.encoder.name == "hops" and "encoder.name" in fixed
         return path != "encoder.name" or not config.encoder.high_pass
