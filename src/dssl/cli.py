@@ -7,7 +7,7 @@ import sys
 
 from dssl import cli_fit, cli_look, cli_study  # noqa: F401  (they join the application)
 from dssl.commands import app
-from dssl.errors import DsslError
+from dssl.errors import DsslError, LostError
 
 
 def main() -> None:
@@ -15,7 +15,7 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
     except DsslError as error:
-        _fail(str(error))
+        _fail(str(error), alike=not isinstance(error, LostError))
     except KeyboardInterrupt:
         _interrupted()
     except BrokenPipeError:
@@ -34,14 +34,21 @@ def main() -> None:
         sys.exit(code if isinstance(code, int) else 0)
 
 
-def _fail(message: str) -> None:
-    sys.stderr.write(f"dssl: error: {' '.join(message.split())}\n")
+def _fail(message: str, *, alike: bool = True) -> None:
+    """End with one line; of the processes that torchrun started, one on each machine says what all have to say."""
+    if not alike or _speaks():
+        sys.stderr.write(f"dssl: error: {' '.join(message.split())}\n")
     sys.exit(2)
 
 
 def _interrupted() -> None:
-    sys.stderr.write("dssl: interrupted; if this was a fit, the same command goes on from the last checkpoint\n")
+    if _speaks():
+        sys.stderr.write("dssl: interrupted; if this was a fit, the same command goes on from the last checkpoint\n")
     sys.exit(130)
+
+
+def _speaks() -> bool:
+    return os.environ.get("LOCAL_RANK", "0") == "0"
 
 
 if __name__ == "__main__":

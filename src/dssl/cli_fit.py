@@ -62,7 +62,10 @@ def fit(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Train on a graph and write a run folder; after an interruption, the same command goes on where it stopped."""
+    """Train on a graph and write a run folder; after an interruption, the same command goes on where it stopped.
+
+    Several processes or machines train together when torchrun starts it: torchrun --nproc-per-node 2 -m dssl fit ...
+    """
     from dssl import run, show
     from dssl.errors import ConfigError
     from dssl.resolve import resolve
@@ -90,16 +93,20 @@ def fit(
     else:
         resolved = run.continued(start, flags, settings or [])
     folder = out or run.default_folder(resolved)
-    with show.Progress(resolved.train.epochs, quiet=quiet) as progress:
-        outcome = run.fit(
-            resolved,
-            folder,
-            overwrite=overwrite,
-            command=shlex.join(["dssl", *sys.argv[1:]]),
-            on_graph=progress.graph,
-            on_epoch=progress.epoch,
-        )
-    show.outcome(outcome, quiet=quiet)
+    from dssl import distributed  # not before the settings are known to be right: it takes a second
+
+    with distributed.joined(resolved.train.device):
+        quiet = quiet or distributed.rank() > 0
+        with show.Progress(resolved.train.epochs, quiet=quiet) as progress:
+            outcome = run.fit(
+                resolved,
+                folder,
+                overwrite=overwrite and not distributed.restarted(),
+                command=shlex.join(["dssl", *sys.argv[1:]]),
+                on_graph=progress.graph,
+                on_epoch=progress.epoch,
+            )
+        show.outcome(outcome, quiet=quiet)
 
 
 @app.command(rich_help_panel="Train and use")

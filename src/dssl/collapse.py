@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from dssl import distributed
+
 MOST_USAGE = 0.9  # of the links that one factor may take
 LEAST_INFORMATION = 0.02  # share of ln K that the posteriors of links must tell
 
@@ -91,7 +93,7 @@ def warnings(record: Mapping[str, float], *, dim: int, num_factors: int) -> list
 
 @dataclass(slots=True)
 class Meter:
-    """Means over the batches of an epoch, weighted by their centres."""
+    """Means over the batches of an epoch, and over the processes' parts of them, weighted by their centres."""
 
     weight: int = 0
     sums: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -104,7 +106,9 @@ class Meter:
 
     def read(self) -> dict[str, float]:
         """Return the means and start anew."""
-        means = {name: value / max(self.weight, 1) for name, value in self.sums.items()}
+        numbers = torch.tensor([self.weight, *self.sums.values()], dtype=torch.float64)
+        weight, *sums = distributed.total(numbers).tolist()
+        means = {name: value / max(weight, 1) for name, value in zip(self.sums, sums, strict=True)}
         self.weight = 0
         self.sums.clear()
         return means

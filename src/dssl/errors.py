@@ -26,6 +26,10 @@ class RunError(DsslError):
     """A run folder is missing, incomplete or does not fit what is asked of it."""
 
 
+class LostError(RunError):
+    """One of several processes that train together was lost, or told to stop."""
+
+
 def nearest(word: str, choices: Iterable[str]) -> str:
     """Return ``", did you mean 'x'?"`` for the closest of the choices, or an empty string.
 

@@ -157,15 +157,23 @@ class Embedder:
         such as the fitted one with more nodes. The fixed blocks beside the trained vector keep their axes, so that
         new vectors can be compared with old ones.
 
+        In a process group of torch.distributed the processes share the work of each batch, and the first one alone
+        makes the vectors: it has the complete model (see docs/distributed.md).
+
         Args:
             graph: the graph; its labels are never looked at.
             warm: start from the fitted weights.
             on_epoch: called with the record of each epoch.
             checkpoint: file to resume from if it exists, and to write the state of training to.
         """
-        from dssl import train
+        from dssl import distributed, train
 
         _check_graph(graph)
+        if distributed.world() > 1 and not self.config.method.traits.encoder:
+            raise ConfigError(
+                f"the method {self.config.method.name} changes rows of one table in place, which several processes "
+                "cannot share; run it as one process, without torchrun"
+            )
         ready = self._fitted()[1].apply(graph) if warm else self._start(graph)
         settings = self.config.train
         if hasattr(self._method, "epochs"):  # what changes along the training changes along this one
@@ -197,6 +205,8 @@ class Embedder:
             )
             method = cast("Method", self._method)
             self.warnings_ = method.warnings()
+            if distributed.rank():
+                return self
             values = method.embed(ready)
             if not warm:
                 self._readout = self._build_readout()

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from dssl import distributed
 from dssl.encoders import Dense, Encoder
 from dssl.loader import Batch
 
@@ -21,12 +22,15 @@ class Branch(nn.Module):
         dim = encoder.dim
         self.encoder = encoder
         self.projector = nn.Sequential(Dense(dim, dim), nn.PReLU(), Dense(dim, dim)) if projector else nn.Identity()
-        self.center = Center(dim) if center else nn.Identity()
+        self.center = Center(dim) if center else None
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the embedding and the unit vectors of the loss, each ``(n, dim)``."""
         embedding = self.encoder(batch)
-        return embedding, F.normalize(self.center(self.projector(embedding)), dim=1)
+        projected = self.projector(embedding)
+        if self.center is not None:
+            projected = self.center(projected, batch.num_centres)
+        return embedding, F.normalize(projected, dim=1)
 
 
 class Bilinear(nn.Module):
@@ -43,18 +47,21 @@ class Bilinear(nn.Module):
 
 
 class Center(nn.Module):
-    """Subtract the mean of the batch; outside training, the running mean."""
+    """Subtract the mean of the batch's centres, of all processes; outside training, the running mean.
+
+    The centres of an epoch are every node once; those around them are there more often the more links they have.
+    """
 
     def __init__(self, dim: int) -> None:
         super().__init__()
         self.register_buffer("mean", torch.zeros(dim))
 
-    def forward(self, h: Tensor) -> Tensor:
-        """Centre h of shape ``(n, dim)``."""
+    def forward(self, h: Tensor, count: int) -> Tensor:
+        """Centre h of shape ``(n, dim)``, of which the first ``count`` rows are centres."""
         mean = cast(Tensor, self.mean)
         if not self.training:
             return h - mean
-        now = h.mean(dim=0)
+        now, _ = distributed.mean_rows(h[:count])
         with torch.no_grad():
             mean.lerp_(now, 0.1)
         return h - now

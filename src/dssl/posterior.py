@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from dssl import kernels
+from dssl import distributed, kernels
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,8 +229,16 @@ def rows(links: sparse.csr_array, device: torch.device) -> tuple[Tensor, Tensor,
 
 
 def sampled_rows(links: sparse.csr_array, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Centre and neighbour of each link, or of ``most`` links drawn with torch's generator if there are more."""
-    arcs = np.arange(links.nnz) if links.nnz <= most else torch.randint(links.nnz, (most,)).numpy()
+    """Centre and neighbour of each link, or of ``most`` links drawn with torch's generator if there are more.
+
+    Several processes draw from the links of all, one after the other's, and each takes those that are its own.
+    """
+    counts = distributed.gather(links.nnz)
+    arcs = np.arange(links.nnz)
+    if sum(counts) > most:
+        drawn = distributed.from_first(torch.randint(sum(counts), (most,))).numpy()
+        own = drawn - sum(counts[: distributed.rank()])
+        arcs = own[(own >= 0) & (own < links.nnz)]
     start = np.searchsorted(links.indptr, arcs, side="right") - 1
     return start.astype(np.int64, copy=False), links.indices[arcs].astype(np.int64)
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor, nn
 
+from dssl import distributed
 from dssl.encoders import Dense
 from dssl.graph import Graph
 from dssl.loader import Batch
@@ -43,9 +44,9 @@ class Reconstruction(nn.Module):
         count = batch.num_centres
         wanted = torch.from_numpy(self.targets[batch.nodes[:count]]).to(batch.device)
         present = wanted.square().sum(dim=1) > 0
-        if not bool(present.any()):
-            return embedding.new_zeros(())
-        return 1 - F.cosine_similarity(self.decoder(embedding[:count])[present], wanted[present], dim=1).mean()
+        cosines = F.cosine_similarity(self.decoder(embedding[:count])[present], wanted[present], dim=1)
+        added, number = distributed.total(torch.stack([cosines.sum(), present.sum().to(cosines.dtype)])).unbind()
+        return 1 - added / number if number > 0 else embedding.new_zeros(())
 
     def _padded(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
         """Columns of zeros where the matrix has fewer components."""

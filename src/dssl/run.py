@@ -171,6 +171,9 @@ def fit(
 ) -> Outcome:
     """Train a model in a run folder, or go on with an unfinished training of the same settings and graph.
 
+    In a process group every process calls this with the same settings. All read the graph and train; the first one
+    alone looks at the folder, writes to it and makes the vectors, and the others' outcome says nothing of those.
+
     Args:
         config: the complete configuration.
         folder: the run folder.
@@ -179,6 +182,7 @@ def fit(
         on_graph: called with the graph once it is read.
         on_epoch: called with the record of each epoch.
     """
+    from dssl import distributed
     from dssl.statistics import summary
 
     started = datetime.now(UTC)
@@ -193,26 +197,25 @@ def fit(
         config = config.model_copy(update={"train": train_settings})
         if start == folder.resolve():
             raise RunError(f"{folder} is the run to start from; choose another folder with --out")
-    with _alone(folder):
-        _claim(folder, config, overwrite=overwrite)
-        model = Embedder.from_config(config) if start is None else Embedder.load(start).continue_with(config)
-        graph = load_graph(config.graph, encoding=None if start is None else model.inputs.encoding)
-        described: dict[str, Any] = {"fingerprint": graph.fingerprint(), "summary": summary(graph)}
-        if start is not None:
-            described["start"] = hashlib.sha256((start / WEIGHTS).read_bytes()).hexdigest()
-        if overwrite:
-            for name in FILES:
-                (folder / name).unlink(missing_ok=True)
-        if (folder / GRAPH).exists():
-            before = read_json(folder / GRAPH)
-            for key, what in {"fingerprint": f"graph {config.graph.source!r}", "start": f"weights in {start}"}.items():
-                if before.get(key) != described.get(key):
-                    raise RunError(
-                        f"{folder} holds an unfinished run on another state of the {what}; "
-                        "start anew with --overwrite, or choose another folder with --out"
-                    )
-        files.write_text(folder / CONFIG, configuration.to_toml(config))
-        files.write_json(folder / GRAPH, described)
+    first = distributed.rank() == 0
+    with ExitStack() as stack:
+        with distributed.together():
+            if first:
+                stack.enter_context(_alone(folder))
+                _claim(folder, config, overwrite=overwrite)
+            model = Embedder.from_config(config) if start is None else Embedder.load(start).continue_with(config)
+            graph = load_graph(config.graph, encoding=None if start is None else model.inputs.encoding)
+            described: dict[str, Any] = {"fingerprint": graph.fingerprint(), "summary": summary(graph) if first else {}}
+            if start is not None:
+                described["start"] = hashlib.sha256((start / WEIGHTS).read_bytes()).hexdigest()
+            if first:
+                _open(folder, config, described, overwrite=overwrite)
+        with distributed.together():
+            distributed.check_same(described["fingerprint"], f"a graph {config.graph.source!r}")
+        if not first:
+            model.fit(graph, warm=start is not None, checkpoint=folder / CHECKPOINT)
+            last = model.metrics_[-1:] or [{}]
+            return Outcome(folder, {}, {}, last[0], model.changes_, model.warnings_)
         if on_graph is not None:
             on_graph(graph)
         metrics = _Metrics(folder / METRICS, every=config.train.log_every, epochs=config.train.epochs)
@@ -233,6 +236,24 @@ def fit(
         (folder / CHECKPOINT).unlink(missing_ok=True)
         last = read_metrics(folder)[-1:] or [{}]
         return Outcome(folder, described["summary"], record, last[0], model.changes_, model.warnings_)
+
+
+def _open(folder: Path, config: Config, described: Mapping[str, Any], *, overwrite: bool) -> None:
+    """Write the files that open a run; one on another graph, or from other weights, is not gone on with."""
+    if overwrite:
+        for name in FILES:
+            (folder / name).unlink(missing_ok=True)
+    if (folder / GRAPH).exists():
+        before = read_json(folder / GRAPH)
+        kinds = {"fingerprint": f"graph {config.graph.source!r}", "start": f"weights in {config.train.start_from}"}
+        for key, what in kinds.items():
+            if before.get(key) != described.get(key):
+                raise RunError(
+                    f"{folder} holds an unfinished run on another state of the {what}; "
+                    "start anew with --overwrite, or choose another folder with --out"
+                )
+    files.write_text(folder / CONFIG, configuration.to_toml(config))
+    files.write_json(folder / GRAPH, described)
 
 
 def evaluate(

@@ -12,10 +12,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from dssl import rng
+from dssl import distributed, rng
 from dssl.errors import ConfigError, RunError
 from dssl.files import replacing
 from dssl.graph import Graph
+from dssl.loader import ALL
 from dssl.methods import Method
 
 Record = dict[str, float]
@@ -55,6 +56,9 @@ def train(
     The stream of random numbers of an epoch follows from the seed and its number. So a checkpoint needs no state
     of a generator, and training that goes on from one ends with the same bytes as training that never stopped.
 
+    In a process group each process takes a part of every batch, and all make the same steps: see `dssl.distributed`.
+    The first one writes the checkpoints, and gives the others what it reads.
+
     Args:
         method: a `Method`, trained in place.
         graph: the graph, with features.
@@ -74,15 +78,18 @@ def train(
     method.to(device)
     steps = cast(Method, method)
     steps.prepare(graph, seed=seed)
-    optimizer = torch.optim.Adam(
-        [p for p in method.parameters() if p.requires_grad], lr=learning_rate, weight_decay=weight_decay
-    )
+    distributed.start_alike(method)
+    if distributed.world() > 1 and not batch_size:  # all centres at once, with all neighbours, split like any batch
+        batch_size, fanout = graph.num_nodes, (ALL,)
+    parameters = [p for p in method.parameters() if p.requires_grad]
+    optimizer = torch.optim.Adam(parameters, lr=learning_rate, weight_decay=weight_decay)
     done, plateau = 0, Plateau(patience, tolerance)
-    if checkpoint is not None and checkpoint.exists():
-        done = _restore(checkpoint, method, optimizer, plateau)
+    if checkpoint is not None:
+        with distributed.file_of_first(checkpoint) as found:
+            done = 0 if found is None else _restore(found, method, optimizer, plateau)
     while done < epochs and not plateau.reached:
         method.train()
-        with rng.seeded(seed, "train", done):
+        with rng.seeded(seed, "train", done, *([distributed.rank()] if distributed.rank() else [])):
             for batch in steps.batches(
                 graph, batch_size=batch_size, fanout=fanout, seed=seed, epoch=done, device=device
             ):
@@ -92,6 +99,7 @@ def train(
                 if loss.requires_grad:  # a table of vectors has moved its rows already
                     optimizer.zero_grad(set_to_none=True)
                     loss.backward()
+                    distributed.average_gradients(parameters)
                     optimizer.step()
                 steps.after_step()
         record = steps.after_epoch()
@@ -99,7 +107,7 @@ def train(
         plateau.add(record["loss"])
         if on_epoch is not None:
             on_epoch(done, record)
-        if checkpoint is not None and (done % checkpoint_every == 0 or done == epochs):
+        if checkpoint is not None and (done % checkpoint_every == 0 or done == epochs) and not distributed.rank():
             _save(checkpoint, method, optimizer, plateau, done)
     method.eval()
     return done

@@ -29,7 +29,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dssl.augment import drop_links, mask_columns
-from dssl.encoders import BatchNorm, Dense, Encoder
+from dssl.encoders import BatchNorm, Dense, Encoder, Layers
 from dssl.graph import Graph
 from dssl.learner import Learner, follow
 from dssl.loader import Batch
@@ -65,13 +65,13 @@ class BGRL(Learner):
         self.momentum, self.epochs = momentum, epochs
         self.rates = (link_drop_1, feature_mask_1), (link_drop_2, feature_mask_2)
         self.predictor = nn.Sequential(Dense(encoder.dim, predictor_dim), nn.PReLU(), Dense(predictor_dim, encoder.dim))
-        self.output = nn.Sequential(BatchNorm(encoder.dim), nn.PReLU())
+        self.output = Layers(BatchNorm(encoder.dim), nn.PReLU())
         self.target = nn.ModuleList([copy.deepcopy(encoder), copy.deepcopy(self.output)]).requires_grad_(False)
         self._epoch = 0
 
     def vectors(self, batch: Batch) -> Tensor:
         """Return h, shape ``(n, dim)``."""
-        return cast(Tensor, self.output(self.encoder(batch)))
+        return cast(Tensor, self.output(self.encoder(batch), batch.num_centres))
 
     def batches(
         self, graph: Graph, *, batch_size: int, fanout: Sequence[int], seed: int, epoch: int, device: torch.device
@@ -87,7 +87,7 @@ class BGRL(Learner):
         online = [self.vectors(view)[:count] for view in views]
         encoder, output = self.target
         with torch.no_grad():
-            target = [output(encoder(view))[:count] for view in views]
+            target = [output(encoder(view), count)[:count] for view in views]
         loss = sum(bootstrap(self.predictor(online[a]), target[b]) for a, b in ((0, 1), (1, 0)))
         assert isinstance(loss, Tensor)
         return self.note(count, loss, online[0])

@@ -206,7 +206,7 @@ class DSSLModel(nn.Module):
         found, terms = self._expectations(batch, v, z, log_p)
         sums = distributed.total(torch.cat([torch.stack(terms), found.by_centre.sum(dim=0), active]))
         means = sums[:-1] / sums[-1].clamp_min(1)
-        (local, global_, entropy), usage = means[:3], means[3:]
+        (local, global_, entropy), usage = means[:3].unbind(), means[3:]
         balance = -(usage * usage.clamp_min(1e-30).log()).sum()
         loss = (
             self.local_weight * local
@@ -415,12 +415,12 @@ class DSSLModel(nn.Module):
     def _distillation(self, batch: Batch, v: Tensor, z: Tensor, log_p: Tensor) -> Tensor:
         """Cross-entropy of the posterior with the pair clusters, a mean over (a sample of) the links."""
         assert self._pairs is not None
-        start, end = posterior.sampled_rows(batch.links, max(DISTILLED // distributed.world(), 1))
+        start, end = posterior.sampled_rows(batch.links, DISTILLED)
         wanted = torch.from_numpy(self._pairs.logits(batch.nodes[start], batch.nodes[end])).to(v.device)
         ends = (torch.from_numpy(places).to(v.device) for places in (start, end))
         logits = self._logits(v, z, log_p, *ends)
         found = F.cross_entropy(logits, torch.softmax(wanted, dim=1), label_smoothing=SMOOTHING, reduction="sum")
-        added, number = distributed.total(torch.stack([found, found.new_tensor(len(start))]))
+        added, number = distributed.total(torch.stack([found, found.new_tensor(len(start))])).unbind()
         return added / number.clamp_min(1)
 
     def _note(
