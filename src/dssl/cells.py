@@ -107,7 +107,7 @@ class Table:
             lines.append("| --- " * 6 + "|")
             for (row, column), cell in compared:
                 assert cell.printed is not None
-                there = f"{cell.printed[0]:.2f} ± {cell.printed[1]:.2f}"
+                there = f"{cell.printed[0]:.2f}" + (f" ± {cell.printed[1]:.2f}" if cell.printed[1] else "")
                 differs = cell.mean - cell.printed[0]
                 word = "within the noise" if cell.within_noise else "above" if differs > 0 else "below"
                 lines.append(f"| {row} | {column} | {there} | {cell.text} | {differs:+.1f} | {word} |")

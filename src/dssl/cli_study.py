@@ -158,7 +158,9 @@ def compare(
 
 @app.command(rich_help_panel="Compare and reproduce")
 def reproduce(
-    what: Annotated[list[str], typer.Argument(metavar="WHAT...", help="table1 to table7, factors, figures, or all.")],
+    what: Annotated[
+        list[str], typer.Argument(metavar="WHAT...", help="table1 to table7, published, factors, figures, or all.")
+    ],
     *,
     datasets: Annotated[list[str] | None, typer.Option(metavar="NAMES", help="Graphs: a,b,c or repeated.")] = None,
     methods: Annotated[list[str] | None, typer.Option(metavar="NAMES", help="Methods; sanity for baselines.")] = None,

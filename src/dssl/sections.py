@@ -154,17 +154,17 @@ class BGRLSettings(MethodSection):
         "bgrl:BGRL",
         "Thakoor et al., ICLR 2022",
         encoder={"batch_norm": True},
-        train={"epochs": 500, "learning_rate": 0.001, "weight_decay": 1e-5},
+        train={"epochs": 200, "learning_rate": 0.005, "weight_decay": 1e-5},
     )
     name: Literal["bgrl"] = Field(default="bgrl", description="Method that trains the encoder.")
     momentum: float = Field(
-        default=0.99, ge=0, le=1, description="Share of the target encoder kept in the first step; it rises to 1 [tau]."
+        default=0.9, ge=0, le=1, description="Share of the target encoder kept in the first step; it rises to 1 [tau]."
     )
     predictor_dim: int = Field(default=256, ge=1, description="Width of the hidden layer of the predictor.")
-    link_drop_1: float = Field(default=0.2, ge=0, le=1, description="Share of links that the first view loses.")
-    link_drop_2: float = Field(default=0.3, ge=0, le=1, description="Share of links that the second view loses.")
-    feature_mask_1: float = Field(default=0.2, ge=0, le=1, description="Share of features masked in the first view.")
-    feature_mask_2: float = Field(default=0.1, ge=0, le=1, description="Share of features masked in the second view.")
+    link_drop_1: float = Field(default=0.5, ge=0, le=1, description="Share of links that the first view loses.")
+    link_drop_2: float = Field(default=0.5, ge=0, le=1, description="Share of links that the second view loses.")
+    feature_mask_1: float = Field(default=0.5, ge=0, le=1, description="Share of features masked in the first view.")
+    feature_mask_2: float = Field(default=0.5, ge=0, le=1, description="Share of features masked in the second view.")
 
 
 class GCASettings(MethodSection):
@@ -224,12 +224,12 @@ class GraphACLSettings(MethodSection):
     traits = _encoder_traits(
         "graphacl:GraphACL",
         "Xiao et al., NeurIPS 2023",
-        train={"epochs": 100, "learning_rate": 0.001},
+        train={"epochs": 200, "learning_rate": 0.01},
         scales="links and N·negatives; mini-batches",
     )
     name: Literal["graphacl"] = Field(default="graphacl", description="Method that trains the encoder.")
     momentum: float = Field(
-        default=0.99, ge=0, le=1, description="Share of the target encoder kept in each step [tau]."
+        default=0.95, ge=0, le=1, description="Share of the target encoder kept in each step [tau]."
     )
     temperature: float = Field(default=0.5, gt=0, description="Temperature of the contrast.")
     predictor_dim: int = Field(default=256, ge=1, description="Width of the hidden layer of the predictor.")

@@ -52,7 +52,7 @@ SPACES: dict[str, Space] = {
         "method.link_variance": Range(0.02, 1.0),
         "method.shift_scale": Range(0.1, 2.0),
         "method.temperature": Range(0.1, 1.0),
-        "method.momentum": (0.9, 0.99, 0.999),
+        "method.momentum": (0.9, 0.95, 0.99, 0.999),
         "method.inference": ("amortised", "exact"),
         "method.local_weight": Range(0.1, 10.0),
         "method.global_weight": Range(0.1, 10.0),
