@@ -18,7 +18,8 @@ ORDER = (  # noqa: SIM905
     "catalogue sources datasets "
     "inputs operators averages loader posterior pairs collapse encoders networks augment learner walks diffusion "
     "structural readout reconstruction lookup methods train embeddings factors logistic probe splits sanity evaluate "
-    "linktask layout plots drawings model run paper cells experiments plans compare reproduce figures tune show "
+    "linktask layout plots drawings model run paper cells experiments plans compare reproduce figures tune "
+    "report_facts report_charts report show "
     "commands cli_fit cli_look cli_study cli __main__"
 ).split()
 HEAVY = (

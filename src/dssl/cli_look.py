@@ -1,20 +1,18 @@
-"""Commands that show what there is: info, datasets, methods, recipes, settings."""
+"""Commands that show what there is: info, report, datasets, methods, recipes, settings."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from dssl.commands import (
+    Quiet,
     Run,
     app,
     print_settings,
 )
-
-if TYPE_CHECKING:
-    pass
-
 
 @app.command(rich_help_panel="Look")
 def info(folder: Run) -> None:
@@ -22,6 +20,30 @@ def info(folder: Run) -> None:
     from dssl import show
 
     show.info(folder)
+
+
+@app.command(rich_help_panel="Look")
+def report(
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders; several are compared.")],
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="The page; by default RUN/report.html, or comparison.html."),
+    ] = None,
+    show_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a run, or several beside each other, as one HTML page that needs nothing else."""
+    from dssl import report as pages
+    from dssl import show
+
+    with show.Stages(quiet=quiet) as stages:
+        path = pages.write(folders, out, on_stage=stages.show)
+    typer.echo(f"{path}" if quiet else f"{path}: {path.stat().st_size / 1e6:.1f} MB, to be opened in any browser")
+    if show_it:
+        import webbrowser
+
+        webbrowser.open(path.resolve().as_uri())
 
 
 @app.command(rich_help_panel="Look")
