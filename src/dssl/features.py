@@ -152,6 +152,39 @@ def encode(
     return _join(blocks, table.num_rows), fitted.names, fitted
 
 
+def decode(
+    x: NDArray[np.float32] | sparse.csr_array, encoding: Encoding
+) -> Iterator[tuple[Column, NDArray[np.float32] | NDArray[np.int32]]]:
+    """Give back the columns that features were made of, one by one; lists of numbers are left out.
+
+    Args:
+        x: features, as `encode` made them, shape ``(N, F)``.
+        encoding: how they were made.
+
+    Yields:
+        A column, and its values, shape ``(N,)``: numbers, or the place in ``categories``, −1 for none of them. True
+        and false are 1 and 0.
+
+    >>> x, _, encoding = encode(pa.table({"age": [20.0, 40.0], "city": ["Rome", None]}))
+    >>> [(column.name, values.tolist()) for column, values in decode(x, encoding)]
+    [('age', [20.0, 40.0]), ('city', [0, -1])]
+    """
+    begin = 0
+    for column in encoding.columns:
+        width = len(column.names)
+        part = x[:, begin : begin + width]
+        begin += width
+        if column.kind == "category":
+            code = np.full(x.shape[0], -1, np.int32)
+            rows, places = part.nonzero()
+            code[rows] = places
+            yield column, code
+        elif column.kind != "vector":
+            values = np.asarray(part.toarray() if isinstance(part, sparse.sparray) else part)[:, 0]
+            scaled = values * np.float64(column.std) + column.mean if column.kind == "number" else values
+            yield column, np.asarray(scaled, np.float32)
+
+
 def _plain(column: pa.ChunkedArray) -> pa.Array:
     """Return a column as one array, dictionaries as the values that they stand for."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

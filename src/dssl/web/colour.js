@@ -1,0 +1,42 @@
+// Colours of factors, of categories and of numbers, the same in the map, the panel and the legends.
+
+const FACTORS = ["#2e86ab", "#e4572e", "#5fa55a", "#f0a53a", "#8a5cc2", "#1fb0a4", "#d64992", "#8d6e4b", "#6b7fd7", "#a8ad2c", "#c2474b", "#3f9c7b"];
+const CLASSES = ["#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#e15759", "#76b7b2", "#d9b62f", "#ff9da7", "#9c755f", "#7b8fd1", "#c26f3d", "#5c9ead"];
+const SCALE = ["#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725"].map(parse); // viridis
+export const MOST_CLASSES = CLASSES.length;
+
+export const factor = (k) => FACTORS[k] ?? spread(k);
+export const category = (rank) => CLASSES[rank] ?? spread(rank);
+
+/** Hues a golden angle apart: as many colours as it takes, neighbours in number far apart in hue. */
+function spread(k) {
+  return hex(hue((k * 137.508) % 360, 0.5, 0.52));
+}
+
+function hue(degrees, saturation, lightness) {
+  const amplitude = saturation * Math.min(lightness, 1 - lightness);
+  return [0, 8, 4].map((shift) => {
+    const at = (shift + degrees / 30) % 12;
+    return Math.round(255 * (lightness - amplitude * Math.max(-1, Math.min(at - 3, 9 - at, 1))));
+  });
+}
+
+export function parse(text) {
+  const value = Number.parseInt(text.trim().slice(1), 16);
+  return [value >> 16, (value >> 8) & 255, value & 255];
+}
+
+function hex(rgb) {
+  return `#${rgb.map((part) => part.toString(16).padStart(2, "0")).join("")}`;
+}
+
+/** Colour of a number between 0 and 1. */
+export function shade(share) {
+  const at = Math.max(0, Math.min(share, 1)) * (SCALE.length - 1);
+  const low = Math.min(Math.floor(at), SCALE.length - 2);
+  return SCALE[low].map((part, i) => Math.round(part + (at - low) * (SCALE[low + 1][i] - part)));
+}
+
+export const gradient = () => `linear-gradient(90deg, ${SCALE.map(hex).join(", ")})`;
+export const shadeText = (share) => hex(shade(share));
+export const themed = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();

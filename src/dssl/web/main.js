@@ -1,0 +1,363 @@
+// The page: what is chosen, and what follows from it for the map, the legend and the panel.
+
+import * as colour from "./colour.js";
+import { download, table } from "./csv.js";
+import { Data } from "./data.js";
+import { count, dot, el, get, number, short } from "./dom.js";
+import { distances, explainedBy, linksOf, search, sourcesOf } from "./graph.js";
+import { PointMap } from "./map.js";
+import * as panel from "./panel.js";
+
+const MOST_LIT = 5000; // links of a factor on the map; more of them hide each other
+const MOST_FOUND = 50; // search results shown
+const MOST_SPOKES = 2000;
+
+const state = { node: null, factor: null, column: null, lit: null, selected: new Set(), hovered: -1, spokes: [] };
+let data;
+let map;
+
+const act = {
+  open: (node) => open(node),
+  hover: (node) => hover(node),
+  select: (nodes) => select(nodes),
+};
+
+start().catch((error) => {
+  get("loading").hidden = false;
+  get("loading").textContent = `The data could not be read: ${error.message}`;
+  console.error(error);
+});
+
+async function start() {
+  theme(stored() ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
+  get("loading").textContent = "Loading …";
+  data = await Data.open();
+  document.title = `${short(data.meta.name, 60)} · dssl explore`;
+  get("title").textContent = short(data.meta.name, 60);
+  get("title").title = short(data.meta.name, 400);
+  get("about").textContent = `${count(data.nodes)} nodes, ${count(data.meta.links)} links · ${data.meta.method} · ${data.meta.how}`;
+  get("about").title = get("about").textContent;
+  map = new PointMap(get("points"), get("overlay"), data.points, {
+    hover,
+    pick: (node) => (node < 0 ? close() : open(node)),
+    lasso: select,
+  });
+  get("nogl").hidden = Boolean(map.gl);
+  await data.complete();
+  listen();
+  data.columns.forEach((column, i) => get("colour").append(el("option", { value: i }, short(column.name, 60))));
+  paintBy(0);
+  get("loading").hidden = true;
+  showFactors();
+  fromAddress();
+  if (state.node === null) showNode(null);
+  document.body.dataset.ready = "yes";
+}
+
+function listen() {
+  get("colour").addEventListener("change", (event) => paintBy(Number(event.target.value)));
+  get("theme").addEventListener("click", () => {
+    theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
+    keep(document.documentElement.dataset.theme);
+    repaint();
+    legend();
+    showFactors();
+  });
+  get("fit").addEventListener("click", () => map.fit());
+  get("lasso").addEventListener("click", () => lasso(!map.lassoing));
+  get("clear").addEventListener("click", () => {
+    state.selected.clear();
+    showSelection();
+  });
+  get("csv").addEventListener("click", () => {
+    const nodes = [...state.selected].sort((a, b) => a - b);
+    download(`${data.meta.name.replace(/[^\w-]+/g, "-").slice(0, 60) || "graph"}-selection.csv`, table(data, nodes));
+  });
+  get("search").addEventListener("input", showResults);
+  get("search").addEventListener("focus", showResults);
+  get("finder").addEventListener("keydown", inResults);
+  document.addEventListener("pointerdown", (event) => {
+    if (!get("finder").contains(event.target)) get("results").hidden = true;
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") {
+      if (map.lassoing) lasso(false);
+      get("results").hidden = true;
+    } else if (event.key === "/" && document.activeElement !== get("search")) {
+      event.preventDefault();
+      get("search").focus();
+    }
+  });
+  window.addEventListener("hashchange", fromAddress);
+}
+
+// ---- what is chosen -------------------------------------------------------------------------------------------
+
+/** The address names the chosen node, so that Back goes back and a place can be kept. */
+function fromAddress() {
+  const found = /^#n=(\d{1,9})$/.exec(location.hash);
+  const node = found && Number(found[1]) < data.nodes ? Number(found[1]) : null;
+  if (node !== state.node) choose(node);
+}
+
+function open(node) {
+  get("results").hidden = true;
+  if (location.hash === `#n=${node}`) choose(node);
+  else location.hash = `n=${node}`;
+  if (state.node !== node) choose(node); // the event comes later; the answer should not
+}
+
+function close() {
+  if (state.node === null) return;
+  history.pushState(null, "", location.pathname + location.search);
+  choose(null);
+}
+
+function choose(node) {
+  state.node = node;
+  if (node !== null) map.show(node);
+  const plain = colour.themed("--soft");
+  const links = node === null ? [] : linksOf(data, node).slice(0, MOST_SPOKES);
+  state.spokes = links.map((link) => ({ from: node, to: link.node, colour: link.q ? colour.factor(link.factor) : plain }));
+  showNode(node);
+  marks();
+}
+
+async function showNode(node) {
+  const home = get("node");
+  home.hidden = false;
+  if (node === null) {
+    home.replaceChildren(el("p", { class: "hint" }, "Choose a node: click a point of the map, or find it by its id."));
+    home.dataset.node = "";
+    return;
+  }
+  const away = distances(data, node);
+  home.dataset.state = "partial";
+  home.dataset.node = node;
+  home.replaceChildren(...panel.node(data, node, away, null, act));
+  if (home.getBoundingClientRect().top < 0) home.scrollIntoView();
+  get("status").textContent = `Node ${short(data.ids[node])}`;
+  try {
+    const near = await data.nearest(node);
+    if (state.node !== node) return;
+    home.replaceChildren(...panel.node(data, node, away, near, act));
+    home.dataset.state = "complete";
+  } catch (error) {
+    if (state.node === node) home.append(el("p", { class: "hint" }, `The nearest nodes could not be read: ${error.message}.`));
+  }
+}
+
+function showFactors() {
+  get("factors").hidden = !data.factors;
+  if (data.factors) get("factors").replaceChildren(...panel.factors(data, state.factor, state.lit, light));
+}
+
+function light(k) {
+  state.factor = k;
+  state.lit = null;
+  if (k !== null) {
+    const found = explainedBy(data, k, MOST_LIT);
+    state.lit = { ...found, sources: sourcesOf(data.indptr, found.arcs), ends: new Set() };
+    found.arcs.forEach((arc, i) => state.lit.ends.add(state.lit.sources[i]).add(data.indices[arc]));
+  }
+  showFactors();
+  get("factors").querySelector(`[data-factor="${k}"]`)?.focus();
+  litLinks();
+  repaint();
+}
+
+function select(nodes) {
+  for (const node of nodes) state.selected.add(node);
+  lasso(false);
+  showSelection();
+}
+
+function showSelection() {
+  get("selection").hidden = !state.selected.size;
+  get("selected").textContent = `${count(state.selected.size)} selected`;
+  repaint();
+}
+
+function lasso(on) {
+  map.lassoing = on;
+  get("lasso").setAttribute("aria-pressed", on);
+  get("points").classList.toggle("lasso", on);
+}
+
+// ---- the map --------------------------------------------------------------------------------------------------
+
+function paintBy(i) {
+  const column = data.columns[i];
+  state.column = column;
+  column.scale ??= column.kind === "number" ? scaleOf(column) : null;
+  legend();
+  repaint();
+}
+
+/** From a number to 0 … 1 between the extremes, by logarithms where the largest would leave the rest in the dark. */
+function scaleOf(column) {
+  const finite = column.values.filter(Number.isFinite);
+  let [low, high] = [Infinity, -Infinity];
+  for (const each of finite) {
+    low = Math.min(low, each);
+    high = Math.max(high, each);
+  }
+  const log = low >= 0 && high > 0 && finite.slice().sort()[finite.length >> 1] < high / 20;
+  const f = log ? Math.log1p : (each) => each;
+  const room = f(high) - f(low) || 1;
+  return { low, high, log, share: (each) => (f(each) - f(low)) / room };
+}
+
+function repaint() {
+  const { column, selected, lit } = state;
+  if (!column) return;
+  const tints = new Uint8Array(4 * data.nodes);
+  const none = colour.parse(colour.themed("--dim"));
+  const byCode = column.kind === "category" ? column.names.map((_, code) => colour.parse(panel.tint(column, code))) : null;
+  const shades = byCode ? null : Array.from({ length: 256 }, (_, i) => colour.shade(i / 255));
+  const opacity = data.nodes > 20_000 ? 200 : 230;
+  for (let node = 0, at = 0; node < data.nodes; node += 1, at += 4) {
+    const own = column.values[node];
+    let rgb = none;
+    if (byCode) rgb = own < 0 ? none : byCode[own];
+    else if (Number.isFinite(own)) rgb = shades[Math.round(255 * column.scale.share(own))];
+    tints[at] = rgb[0];
+    tints[at + 1] = rgb[1];
+    tints[at + 2] = rgb[2];
+    const dimmed = (selected.size && !selected.has(node)) || (lit && !lit.ends.has(node));
+    tints[at + 3] = dimmed ? 38 : opacity;
+  }
+  map.paint(tints);
+  marks();
+}
+
+/** The links that the chosen factor explains, bright where they are seen from. */
+function litLinks() {
+  const { points } = data;
+  const { arcs, sources } = state.lit ?? { arcs: [], sources: [] };
+  const ends = new Float32Array(4 * arcs.length);
+  const strokes = new Uint8Array(8 * arcs.length);
+  const rgb = colour.parse(colour.factor(state.factor ?? 0));
+  const strength = Math.max(30, Math.min(190, 60_000 / Math.max(arcs.length, 1)));
+  arcs.forEach((arc, i) => {
+    [sources[i], data.indices[arc]].forEach((node, end) => {
+      ends.set([points[2 * node], points[2 * node + 1]], 4 * i + 2 * end);
+      strokes.set([...rgb, end ? strength / 4 : strength], 8 * i + 4 * end);
+    });
+  });
+  map.link(ends, strokes);
+}
+
+/** Rings around the node that is chosen and the one under the pointer, and the links of the chosen one. */
+function marks() {
+  const rings = [];
+  if (state.node !== null) rings.push({ node: state.node, colour: colour.themed("--text"), radius: 4 });
+  if (state.hovered >= 0) rings.push({ node: state.hovered, colour: colour.themed("--accent"), radius: 3 });
+  map.mark(rings, state.spokes);
+}
+
+function hover(node, x, y) {
+  const tip = get("tip");
+  get("points").classList.toggle("over", node >= 0 && !map.lassoing);
+  if (node !== state.hovered) {
+    state.hovered = node;
+    marks();
+  }
+  tip.hidden = node < 0 || !data.ids;
+  if (tip.hidden) return;
+  const facts = [data.column("label"), data.column("factor")]
+    .filter((column) => column?.values && column.values[node] >= 0)
+    .map((column) => short(panel.value(column, node), 60));
+  tip.replaceChildren(el("strong", {}, short(data.ids[node])), ...(facts.length ? [el("br"), facts.join(" · ")] : []));
+  const [px, py] = x === undefined ? map.toScreen(node) : [x, y];
+  const box = tip.getBoundingClientRect();
+  tip.style.left = `${Math.max(4, px + 16 + box.width > map.width ? px - box.width - 12 : px + 16)}px`;
+  tip.style.top = `${Math.max(4, Math.min(py + 14, map.height - box.height - 4))}px`;
+}
+
+function legend() {
+  const { column } = state;
+  const home = get("legend");
+  if (column.kind === "number") {
+    const { low, high, log } = column.scale;
+    const scale = el("span", { class: "scale" });
+    scale.style.background = colour.gradient();
+    home.replaceChildren(scale, el("span", { class: "ends soft" }, el("span", {}, number(low)), el("span", {}, log ? "log" : ""), el("span", {}, number(high))));
+    return;
+  }
+  const sizes = panel.counts(column);
+  const entry = (text, tint, size, wanted) =>
+    el(
+      "button",
+      { type: "button", title: `Select these ${count(size)} nodes`, click: () => select(where(column.values, wanted)) },
+      dot(tint), el("span", { class: "clip" }, text), el("span", { class: "count" }, count(size)),
+    );
+  const rows = [];
+  let [rest, missing] = [0, data.nodes];
+  const grey = colour.themed("--dim");
+  const codes = Array.from(sizes.keys());
+  if (codes.length > colour.MOST_CLASSES && column.role !== "factor") codes.sort((a, b) => sizes[b] - sizes[a] || a - b);
+  const shown = new Set(column.role === "factor" ? codes : codes.slice(0, colour.MOST_CLASSES));
+  for (const code of codes) {
+    missing -= sizes[code];
+    if (shown.has(code)) rows.push(entry(short(column.names[code], 60), panel.tint(column, code), sizes[code], (own) => own === code));
+    else rest += sizes[code];
+  }
+  if (rest) rows.push(entry(`${count(codes.length - shown.size)} others`, grey, rest, (own) => own >= 0 && !shown.has(own)));
+  if (missing) rows.push(entry("none", grey, missing, (own) => own < 0));
+  home.replaceChildren(...rows);
+}
+
+function where(values, wanted) {
+  const found = [];
+  values.forEach((own, node) => wanted(own) && found.push(node));
+  return found;
+}
+
+// ---- search ---------------------------------------------------------------------------------------------------
+
+function showResults() {
+  const text = get("search").value.trim();
+  const home = get("results");
+  home.hidden = !text;
+  if (!text) return;
+  const found = search(data.lowered, text);
+  const words = found.length ? `${count(found.length)} found` : "No id holds this text.";
+  const top = el("p", { class: "hint" }, words);
+  if (found.length > 1) top.append(" ", el("button", { type: "button", click: () => select(found) }, `Select ${count(found.length)}`));
+  home.replaceChildren(top, el("ul", {}, ...found.slice(0, MOST_FOUND).map((node) => panel.row(data, node, act))));
+  get("status").textContent = words;
+}
+
+function inResults(event) {
+  const rows = [...get("results").querySelectorAll("li button")];
+  const at = rows.indexOf(document.activeElement);
+  if (event.key === "Enter" && event.target === get("search") && rows.length) rows[0].click();
+  else if (event.key === "ArrowDown" && at + 1 < rows.length) rows[at + 1].focus();
+  else if (event.key === "ArrowUp" && at > 0) rows[at - 1].focus();
+  else if (event.key === "ArrowUp" && at === 0) get("search").focus();
+  else return;
+  event.preventDefault();
+}
+
+// ---- dark and light -------------------------------------------------------------------------------------------
+
+function theme(name) {
+  document.documentElement.dataset.theme = name;
+}
+
+function stored() {
+  try {
+    return localStorage.getItem("dssl-theme");
+  } catch {
+    return null; // storage may be forbidden; then the system's choice holds
+  }
+}
+
+function keep(name) {
+  try {
+    localStorage.setItem("dssl-theme", name);
+  } catch {
+    // as above
+  }
+}
