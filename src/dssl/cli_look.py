@@ -1,4 +1,4 @@
-"""Commands that show what there is: info, report, datasets, methods, recipes, settings."""
+"""Commands that show what there is: info, report, explore, datasets, methods, recipes, settings."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from dssl.commands import (
     app,
     print_settings,
 )
+
 
 @app.command(rich_help_panel="Look")
 def info(folder: Run) -> None:
@@ -44,6 +45,32 @@ def report(
         import webbrowser
 
         webbrowser.open(path.resolve().as_uri())
+
+
+@app.command(rich_help_panel="Look")
+def explore(
+    folder: Run,
+    *,
+    port: Annotated[int, typer.Option(metavar="PORT", help="Where to listen on this machine; 0 is any free port.")] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+    export: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write the page to a folder, for any web server, and end.")
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Look at a run in the browser: a map of all nodes, and the factors behind every link."""
+    from dssl import explore as views
+    from dssl import explore_pages, explore_server, show
+
+    if export is not None:
+        explore_pages.check_empty(export)
+    with show.Stages(quiet=quiet) as stages:
+        view = views.of_run(folder, on_stage=stages.show)
+        count, size = (0, 0) if export is None else explore_pages.export(view, export, on_part=stages.show)
+    if export is None:
+        explore_server.serve(view, port=port, browser=browser, say=typer.echo)
+    else:
+        typer.echo(f"{export}: {count:,} files, {size / 1e6:,.1f} MB; try it with: python -m http.server -d {export}")
 
 
 @app.command(rich_help_panel="Look")

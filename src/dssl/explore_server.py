@@ -18,12 +18,12 @@ from contextlib import suppress
 from functools import lru_cache, partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
 from dssl.errors import RunError
-from dssl.explore import View, of_run
-from dssl.explore_pages import TYPES, Content, assets, check_empty, data_files, export, nearest_file
+from dssl.explore import View
+from dssl.explore_pages import TYPES, Content, assets, data_files, nearest_file
 
 HOST = "127.0.0.1"
 HEADERS = {
@@ -116,28 +116,22 @@ class _Handler(BaseHTTPRequestHandler):
         """Print no line for each request."""
 
 
-def serve(folder: Path, *, port: int, browser: bool, on_stage: Callable[[str], None]) -> None:
-    """Serve the page of a run until it is interrupted.
+def serve(view: View, *, port: int, browser: bool, say: Callable[[str], None]) -> None:
+    """Serve a page until it is interrupted.
 
     Args:
-        folder: the run folder.
+        view: what there is to show.
         port: where to listen; 0 is any free port.
         browser: whether to open the page.
-        on_stage: called with what is being done, in words.
+        say: called with a line for the user.
     """
-    with Server(of_run(folder, on_stage=on_stage), port=port) as server:
-        on_stage(f"{folder} is at {server.address} for this machine only; Ctrl-C ends it")
+    with Server(view, port=port) as server:
+        say(f"{server.address} shows {view.name}, on this machine only; Ctrl-C ends it")
         if browser and _has_screen():
             webbrowser.open(server.address)
         with suppress(KeyboardInterrupt):
             server.serve_forever()
-    on_stage("stopped")
-
-
-def export_run(folder: Path, target: Path, *, on_stage: Callable[[str], None]) -> tuple[int, int]:
-    """Write the page of a run to a folder; see `dssl.explore_pages.export`."""
-    check_empty(target)
-    return export(of_run(folder, on_stage=on_stage), target, on_part=on_stage)
+    say("stopped")
 
 
 def _has_screen() -> bool:
