@@ -5,8 +5,10 @@ import pytest
 import torch
 from scipy import sparse
 
+from dssl import disk
 from dssl.graph import Graph
 from dssl.readout import Readout, link_auc
+from dssl.rng import stream
 from tests.test_loader import random_graph
 
 
@@ -109,3 +111,29 @@ def test_sparse_and_dense_features_agree() -> None:
         fitted(graph, trained).join(graph, trained), fitted(dense, trained).join(dense, trained), atol=1e-3
     )
     assert torch.is_tensor(fitted(graph, trained).scales)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_a_large_graph_gets_the_same_blocks(wide: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = stream(3, "large")
+    y = draw.integers(2, size=400)
+    ends = draw.integers(400, size=(2, 6000))
+    ends = ends[:, (y[ends[0]] == y[ends[1]]) | (draw.random(6000) < 0.3)]  # a pattern that links follow
+    x = draw.normal(size=(400, 12)) * np.linspace(1, 4, 12) + 2 * y[:, None]
+    graph = Graph.from_edges(*ends, num_nodes=400, x=sparse.csr_array(x) if wide else x)
+    trained = draw.normal(size=(400, 3)).astype(np.float32)
+
+    def joined() -> tuple[Readout, np.ndarray]:
+        readout = Readout(dim=3, link_dim=2)
+        readout.fit(graph, trained, seed=0)
+        return readout, readout.join(graph, trained)
+
+    small, wanted = joined()
+    monkeypatch.setattr(disk, "LARGE", 300)
+    monkeypatch.setattr(disk, "SMALL", 0)
+    large, found = joined()
+    np.testing.assert_allclose(large.scales[:3], small.scales[:3], rtol=0.02)
+    assert large.scales[3] == pytest.approx(float(small.scales[3]), rel=0.3)  # other links are held out
+    large.scales = small.scales
+    np.testing.assert_allclose(large.join(graph, trained), wanted, atol=0.02)
+    assert found.shape == wanted.shape

@@ -13,7 +13,6 @@ from dssl import disk
 from dssl.graph import Graph
 
 Floats = NDArray[np.float32]
-LARGE = 50_000  # nodes from which on a graph is treated as large: in batches, by columns, approximately
 SLAB = 1 << 27  # bytes of the columns that are in memory at a time
 
 

@@ -18,15 +18,20 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+LARGE = 50_000  # nodes from which on a graph is treated as large: in batches, and by blocks of rows or columns
 AT_ONCE = 1 << 24  # bytes of a block of rows
 SMALL = 1 << 26  # bytes of a matrix that is kept in memory
 _Array = TypeVar("_Array", bound=NDArray[Any])
 
 
 class _Scratch(np.memmap[Any, np.dtype[Any]]):
-    """A map that holds the file which it alone knows."""
+    """A map that holds the file which it alone knows; its views, which keep it alive, do not."""
 
     file: Any = None
+
+    def __del__(self) -> None:
+        if self.file is not None:
+            self.file.close()
 
 
 def scratch(shape: tuple[int, int]) -> NDArray[np.float32]:

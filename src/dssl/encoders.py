@@ -96,7 +96,7 @@ class Encoder(nn.Module):
         raise NotImplementedError
 
 
-class _Stack(Encoder):
+class Stack(Encoder):
     """Layers with activation, normalisation and dropout between them."""
 
     def __init__(self, sizes: list[int], *, dropout: float, batch_norm: bool) -> None:
@@ -130,7 +130,7 @@ class _Stack(Encoder):
         return cast(Tensor, h)
 
 
-class GCN(_Stack):
+class GCN(Stack):
     """Graph convolutional network (Kipf & Welling 2017): H ← S H W + b."""
 
     def own(self, layer: nn.Module, h: Tensor | Operator) -> Tensor:  # noqa: D102
@@ -141,7 +141,7 @@ class GCN(_Stack):
         return batch.gcn @ h if bias is None else batch.gcn @ h + bias
 
 
-class MLP(_Stack):
+class MLP(Stack):
     """The node's own features alone: H ← H W + b."""
 
     def __init__(self, sizes: list[int], *, dropout: float, batch_norm: bool) -> None:
@@ -155,7 +155,7 @@ class MLP(_Stack):
         return h
 
 
-class SAGE(_Stack):
+class SAGE(Stack):
     """GraphSAGE with the mean (Hamilton et al. 2017): H ← H W₀ + P H W₁ + b."""
 
     def layer(self, in_dim: int, out_dim: int) -> nn.Module:  # noqa: D102
@@ -169,7 +169,7 @@ class SAGE(_Stack):
         return own + batch.mean @ others
 
 
-class GIN(_Stack):
+class GIN(Stack):
     """Graph isomorphism network (Xu et al. 2019): H ← MLP((1 + ε) H + A H), with log-free sums of neighbours."""
 
     def layer(self, in_dim: int, out_dim: int) -> nn.Module:  # noqa: D102
@@ -193,7 +193,7 @@ class _Scale(nn.Module):
         return (1 + self.epsilon) * h
 
 
-class GAT(_Stack):
+class GAT(Stack):
     """Graph attention network (Veličković et al. 2018), by PyG's layer; heads are averaged in the last layer."""
 
     def __init__(self, sizes: list[int], *, dropout: float, batch_norm: bool, heads: int = 4) -> None:
@@ -325,7 +325,7 @@ def build(
             batch_norm=batch_norm,
             high_pass=high_pass,
         )
-    stacks: dict[str, type[_Stack]] = {"gcn": GCN, "gat": GAT, "sage": SAGE, "gin": GIN, "mlp": MLP}
+    stacks: dict[str, type[Stack]] = {"gcn": GCN, "gat": GAT, "sage": SAGE, "gin": GIN, "mlp": MLP}
     if name not in stacks:
         raise ConfigError(f"encoder {name!r} is unknown; choose one of {', '.join(NAMES)}{nearest(name, NAMES)}")
     return stacks[name](sizes, dropout=dropout, batch_norm=bool(batch_norm))

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from dssl import collapse, distributed
+from dssl import collapse, disk, distributed, inference
 from dssl.encoders import Encoder
 from dssl.graph import Graph
 from dssl.loader import Batch, Batches, full_batch
@@ -23,11 +23,11 @@ class Learner(nn.Module):
         encoder: the encoder.
 
     Attributes:
-        views: whether the loss looks at changed copies of a batch, so that averages over neighbours cannot be made
+        augments: whether the loss looks at changed copies of a batch, so that averages over neighbours cannot be made
             once for all.
     """
 
-    views = True
+    augments = True
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
@@ -38,7 +38,16 @@ class Learner(nn.Module):
 
     def vectors(self, batch: Batch) -> Tensor:
         """Return what the method calls the embedding of each node of a batch, shape ``(n, dim)``."""
-        return cast(Tensor, self.encoder(batch))
+        return self.finished(self.encoder(batch), batch.num_centres)
+
+    def finished(self, h: Tensor, count: int | None = None) -> Tensor:  # noqa: ARG002
+        """Return the embedding that the encoder's output becomes, node by node, shape ``(n, dim)``: by default itself.
+
+        Args:
+            h: what the encoder gives, shape ``(n, dim)``.
+            count: how many of the rows, the first ones, are centres; by default all.
+        """
+        return h
 
     def prepare(self, graph: Graph, *, seed: int) -> None:
         """Look at the graph once before training."""
@@ -55,7 +64,7 @@ class Learner(nn.Module):
             seed=seed,
             epoch=epoch,
             device=device,
-            averages=0 if self.views else self.encoder.averages,
+            averages=0 if self.augments else self.encoder.averages,
         )
 
     def after_step(self) -> None:
@@ -79,10 +88,13 @@ class Learner(nn.Module):
         return self._last
 
     def embed(self, graph: Graph) -> NDArray[np.float32]:
-        """Return the embedding of each node, shape ``(N, dim)``."""
+        """Return the embedding of each node, shape ``(N, dim)``; of a large graph layer by layer."""
         self.eval()
+        device = next(self.parameters()).device
         with torch.no_grad():
-            found = self.vectors(full_batch(graph, next(self.parameters()).device))
+            if graph.num_nodes > disk.LARGE:
+                return inference.mapped(self.finished, inference.encoded(self.encoder, graph, device), device)
+            found = self.vectors(full_batch(graph, device))
         return cast("NDArray[np.float32]", found.cpu().numpy())
 
     def warnings(self) -> list[str]:

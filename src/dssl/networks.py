@@ -27,10 +27,14 @@ class Branch(nn.Module):
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the embedding and the unit vectors of the loss, each ``(n, dim)``."""
         embedding = self.encoder(batch)
+        return embedding, self.unit(embedding, batch.num_centres)
+
+    def unit(self, embedding: Tensor, count: int | None = None) -> Tensor:
+        """Return the unit vectors of embeddings, ``(n, dim)``, of which the first ``count`` are centres; or all."""
         projected = self.projector(embedding)
         if self.center is not None:
-            projected = self.center(projected, batch.num_centres)
-        return embedding, F.normalize(projected, dim=1)
+            projected = self.center(projected, len(projected) if count is None else count)
+        return F.normalize(projected, dim=1)
 
 
 class Bilinear(nn.Module):

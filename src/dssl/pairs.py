@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dssl import rng
+from dssl.disk import LARGE
 from dssl.graph import Graph
 
 DIM = 32  # leading components of the features
@@ -35,8 +36,8 @@ def directions(components: Floats) -> Floats:
     (63% of Chameleon's with 32 components, 96% with 256).
     """
     values = components[:, :DIM] - components[:, :DIM].mean(axis=0)
-    lengths = np.linalg.norm(values, axis=1, keepdims=True)
-    return np.asarray(values / np.maximum(lengths, 1e-12), np.float32)
+    values /= np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-12)
+    return np.asarray(values, np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,13 @@ def cluster_pairs(graph: Graph, values: Floats, num_clusters: int, *, seed: int)
 
 def _sampled_links(graph: Graph, seed: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Both ends of (a sample of) the links; an undirected one is there once."""
+    if graph.num_nodes > LARGE and graph.num_arcs > 4 * SAMPLE:  # without an array as long as the links
+        arcs = np.unique(rng.stream(seed, "pair sample").integers(graph.num_arcs, size=4 * SAMPLE))
+        start = (np.searchsorted(graph.indptr, arcs, side="right") - 1).astype(np.int32)
+        end = graph.indices[arcs]
+        chosen = np.flatnonzero((start <= end) | graph.directed)
+        chosen = chosen[:: max(chosen.size // SAMPLE, 1)][:SAMPLE]
+        return start[chosen], end[chosen]
     start, end = graph.sources(), graph.indices
     if not graph.directed:
         once = start <= end

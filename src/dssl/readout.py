@@ -21,6 +21,7 @@ known ones.
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,13 +32,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor, nn
 
-from dssl import rng
+from dssl import disk, rng
+from dssl.averages import Averages, smooth_features
 from dssl.graph import Graph
 from dssl.matrices import gcn_matrix, mean_matrix
-from dssl.svd import right_vectors, smoothed
+from dssl.svd import right_vectors, smoothed, symmetric_components
 
 Floats = NDArray[np.float32]
 ENTRIES, LEAST = 6_400_000, 32  # of a block over all nodes: large graphs get fewer columns, but at least so many
+TRIED = 200_000  # links of a large graph that `link_auc` looks at
 
 
 class Readout(nn.Module):
@@ -45,7 +48,8 @@ class Readout(nn.Module):
 
     Args:
         dim: columns of each of the three parts of the first block; the smoothed block has twice as many.
-        link_dim: columns of the links block. Both of the last two blocks have fewer in graphs of over 25,000 nodes.
+        link_dim: columns of the links block. Both of the last two blocks have fewer in graphs of over 25,000 nodes, and
+            the first in graphs of over 100,000.
     """
 
     def __init__(self, *, dim: int, link_dim: int) -> None:
@@ -65,12 +69,15 @@ class Readout(nn.Module):
             seed: seed of the decompositions and of the links held out.
         """
         assert graph.x is not None
+        keys = id_keys(graph.ids)
+        order = np.argsort(keys, kind="stable")
+        self.keys = torch.from_numpy(keys[order])
+        most = most_columns(graph.num_nodes)
+        self.features = torch.from_numpy(right_vectors(graph.x, min(self.dim, most), seed=seed))
+        if graph.num_nodes > disk.LARGE:
+            return self._fit_large(graph.undirected(), trained, order, seed=seed)
         adjacency = graph.undirected().adjacency()
-        order = np.argsort(id_keys(graph.ids), kind="stable")
-        self.keys = torch.from_numpy(id_keys(graph.ids)[order])
-        self.features = torch.from_numpy(right_vectors(graph.x, self.dim, seed=seed))
         product = smoothed(graph.x, gcn_matrix(adjacency))
-        most = max(ENTRIES // graph.num_nodes, LEAST)
         self.smoothed = torch.from_numpy(right_vectors(product, min(2 * self.dim, most), seed=seed))
         self.links = torch.from_numpy(right_vectors(adjacency, min(self.link_dim, most), seed=seed)[order])
         blocks = self._blocks(graph, trained)
@@ -80,14 +87,62 @@ class Readout(nn.Module):
         weights = (1.0, 1.0, alike, max(0.0, 2 * link_auc(graph, seed=seed) - 1))
         self.scales = torch.tensor([w / size if size > 1e-9 else 0.0 for w, size in zip(weights, sizes, strict=True)])
 
+    def _fit_large(self, graph: Graph, trained: Floats, order: NDArray[np.int64], *, seed: int) -> None:
+        """The same by blocks of rows and columns, for an undirected graph."""
+        most = most_columns(graph.num_nodes)
+        links = Averages(graph)
+        if isinstance(graph.x, np.ndarray):
+            basis = right_vectors(smooth_features(graph), min(2 * self.dim, most), seed=seed)
+        else:
+            basis = right_vectors(smoothed(graph.x, gcn_matrix(graph.adjacency())), min(2 * self.dim, most), seed=seed)
+        self.smoothed = torch.from_numpy(basis)
+        u = symmetric_components(links.plain, graph.num_nodes, min(self.link_dim, most), seed=seed)[1]
+        self.links = torch.from_numpy(u[order])
+        del u
+        values, widths = self._filled(graph, trained)
+        sums, squares = np.zeros(values.shape[1]), np.zeros(values.shape[1])
+        inside = np.zeros(2)  # of the ego features: with their averages, and with themselves
+        ego, mean = widths[0], widths[0] + self.features.shape[1]
+        for _, block in disk.blocks(values):
+            sums += block.sum(axis=0, dtype=np.float64)
+            squares += np.square(block, dtype=np.float64).sum(axis=0)
+            own, others = block[:, ego:mean], block[:, mean : 2 * mean - ego]
+            inside += [np.einsum("nd,nd->", own, others, dtype=np.float64), np.square(own, dtype=np.float64).sum()]
+        means = sums / graph.num_nodes
+        self.shift = torch.from_numpy(means.astype(np.float32))
+        spread = np.maximum(squares / graph.num_nodes - means**2, 0)
+        at = np.cumsum([0, *widths])
+        sizes = [float(np.sqrt(spread[a:b].sum())) for a, b in itertools.pairwise(at)]
+        # The covariance of centred features with their averages, over their variance: `feature_correlation`, but for
+        # nodes without links, whose average is 0 there and here the mean.
+        centre, around = means[ego:mean], means[mean : 2 * mean - ego]
+        total = inside[1] - graph.num_nodes * float(centre @ centre)
+        shared = inside[0] - graph.num_nodes * float(centre @ around)
+        alike = min(1.0, max(0.0, 2 * shared / total if total > 0 else 0.0))
+        weights = (1.0, 1.0, alike, max(0.0, 2 * link_auc(graph, seed=seed) - 1))
+        self.scales = torch.tensor([w / size if size > 1e-9 else 0.0 for w, size in zip(weights, sizes, strict=True)])
+
     def join(self, graph: Graph, trained: Floats) -> Floats:
         """Return the trained part and the blocks of a graph side by side, shape ``(N, d + width)``."""
+        if graph.num_nodes > disk.LARGE:
+            return self._join_large(graph.undirected(), trained)
         blocks = self._blocks(graph, trained)
         out: Floats = np.hstack(blocks) - self.shift.cpu().numpy()
         at = 0
         for block, scale in zip(blocks, self.scales.tolist(), strict=True):
             out[:, at : at + block.shape[1]] *= scale
             at += block.shape[1]
+        return out
+
+    def _join_large(self, graph: Graph, trained: Floats) -> Floats:
+        out, widths = self._filled(graph, trained)
+        shift, scales = self.shift.cpu().numpy(), np.repeat(self.scales.cpu().numpy(), widths)
+        step = disk.rows_at_once(out)
+        for begin in range(0, len(out), step):
+            part = out[begin : begin + step]
+            part -= shift
+            part *= scales
+            disk.drop(out)
         return out
 
     def _blocks(self, graph: Graph, trained: Floats) -> list[Floats]:
@@ -97,6 +152,26 @@ class Readout(nn.Module):
         first = mean @ ego
         smooth = smoothing @ (smoothing @ np.asarray(graph.x @ self.smoothed.cpu().numpy(), np.float32))
         return [trained, np.hstack([ego, first, mean @ first]), smooth, adjacency @ self._rows(graph.ids)]
+
+    def _filled(self, graph: Graph, trained: Floats) -> tuple[Floats, list[int]]:
+        """The trained part and the blocks of an undirected graph side by side, and their widths, before scaling."""
+        links = Averages(graph)
+        features, smooth = self.features.cpu().numpy(), self.smoothed.cpu().numpy()
+        widths = [trained.shape[1], 3 * features.shape[1], smooth.shape[1], self.links.shape[1]]
+        out = disk.matrix((graph.num_nodes, sum(widths)))
+        for begin, block in disk.blocks(trained):
+            out[begin : begin + len(block), : widths[0]] = block
+            disk.drop(out)
+        at = widths[0]
+        part = _product(graph, features)
+        for turn in range(3):
+            part = links.mean(part) if turn else part
+            disk.put_columns(out, at, part)
+            at += part.shape[1]
+        del part
+        disk.put_columns(out, at, links.smooth(links.smooth(_product(graph, smooth))))
+        disk.put_columns(out, at + smooth.shape[1], links.plain(self._rows(graph.ids)))
+        return out, widths
 
     def _rows(self, ids: pa.Array) -> Floats:
         """Rows of U for the nodes of a graph; zeros for nodes that the fitted graph did not have."""
@@ -111,6 +186,26 @@ class Readout(nn.Module):
             if isinstance(stored, Tensor) and value is not None and stored.shape != value.shape:
                 setattr(self, name, torch.empty_like(stored))
         super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+def most_columns(num_nodes: int) -> int:
+    """How many columns a fixed block may have.
+
+    >>> most_columns(10_000), most_columns(100_000), most_columns(1_000_000)
+    (640, 64, 32)
+    """
+    return max(ENTRIES // num_nodes, LEAST)
+
+
+def _product(graph: Graph, basis: Floats) -> Floats:
+    """X V, shape ``(N, d)``."""
+    assert graph.x is not None
+    if not isinstance(graph.x, np.ndarray):
+        return np.asarray(graph.x @ basis, np.float32)
+    out = np.empty((graph.num_nodes, basis.shape[1]), np.float32)
+    for begin, block in disk.blocks(graph.x):
+        out[begin : begin + len(block)] = block @ basis
+    return out
 
 
 def feature_correlation(graph: Graph, x: Floats) -> float:
@@ -143,6 +238,8 @@ def link_auc(graph: Graph, *, seed: int, share: float = 0.1, dim: int = 16, repe
     Returns:
         The area under the ROC curve; 0.5 (nothing to tell) where there are too few links to try.
     """
+    if graph.num_nodes > disk.LARGE:
+        return _large_auc(graph.undirected(), seed=seed, share=share, dim=dim)
     upper = sparse.triu(graph.undirected().adjacency(), 1).tocoo()
     if share * upper.nnz < 10:
         return 0.5
@@ -168,9 +265,36 @@ def _held_out_auc(upper: sparse.coo_array, draw: np.random.Generator, share: flo
     return float(roc_auc_score(np.repeat([1, 0], held.sum()), np.concatenate(scores)))
 
 
+def _large_auc(graph: Graph, *, seed: int, share: float, dim: int) -> float:
+    """The same for a large undirected graph, on up to `TRIED` of the links that are held out."""
+    from sklearn.metrics import roc_auc_score
+
+    from dssl.rowloops import split_links, sum_neighbours
+
+    indptr, indices, start, end = split_links(
+        graph.indptr, graph.indices, share, rng.integer(seed, "link auc") & 0xFFFFFFFF
+    )
+    if start.size < 10:
+        return 0.5
+    values, vectors = symmetric_components(
+        lambda q: sum_neighbours(indptr, indices, None, q), graph.num_nodes, dim, seed=seed
+    )
+    draw = rng.stream(seed, "link auc")
+    if start.size > TRIED:
+        chosen = np.sort(draw.choice(start.size, TRIED, replace=False))
+        start, end = start[chosen], end[chosen]
+    left = vectors[start] * values.astype(np.float32)
+    scores = [(left * vectors[stop]).sum(axis=1) for stop in (end, draw.permutation(end))]
+    return float(roc_auc_score(np.repeat([1, 0], start.size), np.concatenate(scores)))
+
+
 def id_keys(ids: pa.Array) -> NDArray[np.int64]:
     """Ids as int64: integers as they are, strings by a hash."""
     if pa.types.is_integer(ids.type):
         return np.asarray(ids.to_numpy(), np.int64)
-    digests = (hashlib.blake2b(value.encode(), digest_size=8).digest() for value in ids.to_pylist())
-    return np.frombuffer(b"".join(digests), np.int64)
+    keys = np.empty(len(ids), np.int64)
+    for begin in range(0, len(ids), 1 << 16):
+        texts = ids.slice(begin, 1 << 16).to_pylist()
+        digests = b"".join(hashlib.blake2b(value.encode(), digest_size=8).digest() for value in texts)
+        keys[begin : begin + len(texts)] = np.frombuffer(digests, np.int64)
+    return keys

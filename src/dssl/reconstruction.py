@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor, nn
 
-from dssl import distributed
+from dssl import disk, distributed
+from dssl.averages import Averages
 from dssl.encoders import Dense
 from dssl.graph import Graph
 from dssl.loader import Batch
 from dssl.matrices import normalised_matrix
-from dssl.readout import link_auc
-from dssl.svd import components, truncated_svd
+from dssl.readout import link_auc, most_columns
+from dssl.svd import components, right_vectors, symmetric_components, truncated_svd
 
 
 class Reconstruction(nn.Module):
@@ -38,19 +39,25 @@ class Reconstruction(nn.Module):
         self.width = width
         self.targets: NDArray[np.float32] | None = None
 
+    @property
+    def ready(self) -> bool:
+        """Whether there is something to decode."""
+        return self.targets is not None
+
+    def wanted(self, batch: Batch) -> Tensor:
+        """Return the targets of the centres, shape ``(C, width)``; columns that there are not are zeros."""
+        assert self.targets is not None
+        found = torch.from_numpy(disk.rows(self.targets, batch.nodes[: batch.num_centres])).to(batch.device)
+        return F.pad(found, (0, self.width - found.shape[1]))
+
     def forward(self, embedding: Tensor, batch: Batch) -> Tensor:
         """One minus the mean cosine over the centres that have a target, which need not be any."""
-        assert self.targets is not None
         count = batch.num_centres
-        wanted = torch.from_numpy(self.targets[batch.nodes[:count]]).to(batch.device)
+        wanted = self.wanted(batch)
         present = wanted.square().sum(dim=1) > 0
         cosines = F.cosine_similarity(self.decoder(embedding[:count])[present], wanted[present], dim=1)
         added, number = distributed.total(torch.stack([cosines.sum(), present.sum().to(cosines.dtype)])).unbind()
         return 1 - added / number if number > 0 else embedding.new_zeros(())
-
-    def _padded(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Columns of zeros where the matrix has fewer components."""
-        return np.pad(values, ((0, 0), (0, self.width - values.shape[1])))
 
 
 class FeatureReconstruction(Reconstruction):
@@ -65,16 +72,31 @@ class FeatureReconstruction(Reconstruction):
     def __init__(self, dim: int, width: int, *, in_dim: int) -> None:
         super().__init__(dim, min(width, in_dim))
         self.register_buffer("basis", torch.zeros(in_dim, self.width))  # zeros before the first fit
+        self._prepared = False
 
     def prepare(self, x: NDArray[np.float32] | sparse.csr_array, *, seed: int) -> None:
         """Make the targets from the features, shape ``(N, F)``."""
         basis = cast(Tensor, self.basis)
+        self._prepared = True
+        self.targets = None  # where there are many nodes, each batch makes its own: X V
+        large = x.shape[0] > disk.LARGE
         if bool(basis.any()):
-            self.targets = np.asarray(x @ basis.cpu().numpy(), np.float32)
+            self.targets = None if large else np.asarray(x @ basis.cpu().numpy(), np.float32)
             return
-        values, vectors = components(x, self.width, seed=seed)
+        values, vectors = (None, right_vectors(x, self.width)) if large else components(x, self.width, seed=seed)
         basis[:, : vectors.shape[1]] = torch.from_numpy(vectors)
-        self.targets = self._padded(values)
+        self.targets = values
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is something to decode."""
+        return self._prepared
+
+    def wanted(self, batch: Batch) -> Tensor:
+        """Return the targets of the centres, shape ``(C, width)``; columns that there are not are zeros."""
+        if self.targets is not None:
+            return super().wanted(batch)
+        return (batch.x @ cast(Tensor, self.basis))[: batch.num_centres]
 
 
 class LinkReconstruction(Reconstruction):
@@ -98,9 +120,20 @@ class LinkReconstruction(Reconstruction):
         if not graph.num_arcs:
             return
         self.share = max(0.0, 2 * link_auc(graph, seed=seed) - 1)
-        values = self._padded(truncated_svd(normalised_matrix(graph.adjacency()), self.width, seed=seed))
+        if graph.num_nodes > disk.LARGE and not graph.directed:
+            width = min(self.width, most_columns(graph.num_nodes))
+            sizes, values = symmetric_components(Averages(graph).normalised, graph.num_nodes, width, seed=seed)
+            values *= sizes.astype(np.float32)
+        else:
+            values = truncated_svd(normalised_matrix(graph.adjacency()), self.width, seed=seed)
         if known is not None:
-            told = self.decoder(torch.from_numpy(known).to(self.decoder.weight.device)).detach().cpu().numpy()
-            left, _, right = np.linalg.svd(values.T @ told)
-            values = np.asarray(values @ (left @ right), np.float32)
+            values = self._turned(np.pad(values, ((0, 0), (0, self.width - values.shape[1]))), known)
         self.targets = values
+
+    def _turned(self, values: NDArray[np.float32], known: NDArray[np.float32]) -> NDArray[np.float32]:
+        shared = np.zeros((self.width, self.width), np.float32)
+        for begin, block in disk.blocks(known):
+            rows = torch.from_numpy(np.array(block)).to(self.decoder.weight.device)
+            shared += values[begin : begin + len(block)].T @ self.decoder(rows).detach().cpu().numpy()
+        left, _, right = np.linalg.svd(shared)
+        return np.asarray(values @ (left @ right), np.float32)

@@ -1,7 +1,8 @@
 """The leading singular vectors of a matrix that may be dense, sparse, or known by its products alone.
 
 Subspace iteration from a fixed start (Halko et al. 2011): the same bytes from the same matrix, no wide copy, and,
-unlike scikit-learn's, no matrix needed: S²X, which is dense where X is not, is never formed.
+unlike scikit-learn's, no matrix needed: S²X, which is dense where X is not, is never formed. A matrix with many rows
+and few columns has its right singular vectors from one pass over blocks of rows, which may be on disk.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dssl import rng
+from dssl import disk, rng
 
 POWER_ITERATIONS = 6  # spectra of graphs decay slowly
+SYMMETRIC_ITERATIONS, SYMMETRIC_EXTRA = 8, 8  # of the decomposition for large graphs
+NARROW = 1024  # columns up to which a large matrix is decomposed by its columns' products
 SMALL = 256  # up to this many rows or columns, and 16 times as many of the others, LAPACK is exact and as fast
 
 Dense = NDArray[np.float32]
@@ -51,6 +54,14 @@ def components(matrix: Dense | sparse.csr_array | Product, dim: int, *, seed: in
     >>> bool(np.allclose(x @ vectors, values)), bool(values[0, 0] > 0)
     (True, True)
     """
+    if isinstance(matrix, np.ndarray) and _is_tall(matrix.shape):
+        v = _tall_vectors(matrix, dim)
+        values = np.empty((matrix.shape[0], v.shape[1]), np.float32)
+        for begin, block in disk.blocks(matrix):
+            values[begin : begin + len(block)] = block @ v
+        signs = _signs(values)
+        values *= signs.astype(np.float32)
+        return values, _scaled(v, signs)
     u, s, v = _decompose(matrix, dim, seed)
     signs = _signs(u * s)
     return _scaled(u * s, signs), _scaled(v, signs)
@@ -63,8 +74,76 @@ def right_vectors(matrix: Dense | sparse.csr_array | Product, dim: int, *, seed:
     array([[1.],
            [0.]], dtype=float32)
     """
-    v = _decompose(matrix, dim, seed)[2]
+    if not isinstance(matrix, Product) and _is_tall(matrix.shape):
+        v = _tall_vectors(matrix, dim)
+    else:
+        v = _decompose(matrix, dim, seed)[2]
     return _scaled(v, _signs(v))
+
+
+def symmetric_components(
+    times: Callable[[Dense], Dense], size: int, dim: int, *, seed: int = 0
+) -> tuple[NDArray[np.float64], Dense]:
+    """Return the eigenvalues of largest size of a symmetric matrix, the largest first, and their vectors.
+
+    For large graphs: two arrays of ``size`` × (``dim`` + 8) are in memory, and each iteration is one product.
+
+    Args:
+        times: the product of the matrix with a dense one, as a new array.
+        size: number of rows.
+        dim: how many.
+        seed: of the start.
+
+    Returns:
+        Shapes ``(dim,)`` and ``(size, dim)``; the vectors are the right singular vectors too.
+    """
+    width = min(dim + SYMMETRIC_EXTRA, size)
+    q = rng.stream(seed, "svd").standard_normal((size, width), dtype=np.float32)
+    for _ in range(SYMMETRIC_ITERATIONS):
+        _orthonormalise(q)
+        q = times(q)
+    _orthonormalise(q)
+    after = times(q)
+    projected = np.zeros((width, width))
+    for begin, block in disk.blocks(q):
+        projected += block.T.astype(np.float64) @ after[begin : begin + len(block)]
+    del after
+    values, turn = np.linalg.eigh((projected + projected.T) / 2)
+    order = np.argsort(-np.abs(values), kind="stable")[: min(dim, size)]
+    vectors = np.empty((size, len(order)), np.float32)
+    for begin, block in disk.blocks(q):
+        vectors[begin : begin + len(block)] = block @ turn[:, order].astype(np.float32)
+    vectors *= _signs(vectors).astype(np.float32)
+    return values[order], vectors
+
+
+def _orthonormalise(columns: Dense) -> None:
+    """Turn columns into orthonormal ones of the same span, in place; directions that there are not become zeros."""
+    values, vectors = np.linalg.eigh(_products(columns))
+    scale = np.where(values > 1e-10 * max(values[-1], 1e-300), 1 / np.sqrt(np.maximum(values, 1e-300)), 0)
+    turn = (vectors * scale).astype(np.float32)
+    for begin, block in disk.blocks(columns):
+        columns[begin : begin + len(block)] = block @ turn
+
+
+def _products(columns: Dense) -> NDArray[np.float64]:
+    """XᵀX in double precision, by blocks of rows."""
+    out = np.zeros((columns.shape[1], columns.shape[1]))
+    for _, block in disk.blocks(columns):
+        wide = block.astype(np.float64)
+        out += wide.T @ wide
+    return out
+
+
+def _is_tall(shape: tuple[int, ...]) -> bool:
+    return shape[0] > disk.LARGE and shape[1] <= NARROW
+
+
+def _tall_vectors(matrix: Dense | sparse.csr_array, dim: int) -> Dense:
+    """V of a matrix with many rows, by the eigenvectors of XᵀX."""
+    products = (matrix.T @ matrix).toarray() if isinstance(matrix, sparse.csr_array) else _products(matrix)
+    _, vectors = np.linalg.eigh(products.astype(np.float64))
+    return np.asarray(vectors[:, ::-1][:, : min(dim, *matrix.shape)], np.float32)
 
 
 def smoothed(x: Dense | sparse.csr_array, smoothing: sparse.csr_array) -> Product:

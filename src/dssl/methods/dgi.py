@@ -43,9 +43,9 @@ class DGI(Learner):
         self.activation = nn.PReLU(encoder.dim)
         self.discriminator = Bilinear(encoder.dim)
 
-    def vectors(self, batch: Batch) -> Tensor:
-        """Return h, shape ``(n, dim)``."""
-        return cast(Tensor, self.activation(self.encoder(batch)))
+    def finished(self, h: Tensor, count: int | None = None) -> Tensor:  # noqa: ARG002
+        """Return the encoder's output through the PReLU, shape ``(n, dim)``."""
+        return cast(Tensor, self.activation(h))
 
     def forward(self, batch: Batch) -> Tensor:
         """Return the loss of a batch (Eq. 1)."""

@@ -54,11 +54,12 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
-from dssl import collapse, distributed, pairs, posterior
+from dssl import collapse, disk, distributed, inference, pairs, posterior
 from dssl.encoders import Dense, Encoder
 from dssl.graph import Graph
 from dssl.learner import follow
 from dssl.loader import Batch, Batches, full_batch
+from dssl.matrices import mean_matrix
 from dssl.networks import Branch, Head
 from dssl.reconstruction import FeatureReconstruction, LinkReconstruction
 from dssl.svd import truncated_svd
@@ -215,10 +216,10 @@ class DSSLModel(nn.Module):
             - self.balance_weight * balance
         )
         extra: dict[str, Tensor] = {}
-        if self.rebuilt is not None and self.rebuilt.targets is not None:
+        if self.rebuilt is not None and self.rebuilt.ready:
             extra["reconstruction"] = self.rebuilt(embedding, batch)
             loss = loss + self.reconstruction_weight * extra["reconstruction"]
-        if self.relinked is not None and self.relinked.targets is not None:
+        if self.relinked is not None and self.relinked.ready:
             extra["links"] = self.relinked(embedding, batch)
             loss = loss + self.relinked.share * self.link_reconstruction_weight * extra["links"]
         if self._pairs is not None:
@@ -257,19 +258,21 @@ class DSSLModel(nn.Module):
         """
         device = self.prototypes.device
         self.eval()
-        batch = full_batch(graph, device)
-        with torch.no_grad():
-            embedding, _ = self.online(batch)
-        values = cast("NDArray[np.float32]", embedding.cpu().numpy())
+        if graph.num_nodes > disk.LARGE:
+            values = inference.encoded(self.online.encoder, graph, device)
+        else:
+            with torch.no_grad():
+                values = self.online(full_batch(graph, device))[0].cpu().numpy()
         if not self.factor_readout:
             return values
-        return np.hstack([values, posterior.factor_means(batch.links, self.factors(graph)[0], values)])
+        links = mean_matrix(graph.adjacency())
+        return np.hstack([values, posterior.factor_means(links, self.factors(graph)[0], values)])
 
     def factors(self, graph: Graph) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return q(k | v_i, z_j) of each arc in the graph's order, ``(A, K)``, and q(k | v_i), ``(N, K)``."""
-        batch, v, z = self._vectors(graph)
+        v, z = self._vectors(graph)
         with torch.no_grad():
-            start, end, weights = posterior.rows(batch.links, v.device)
+            start, end, weights = posterior.rows(mean_matrix(graph.adjacency()), v.device)
             q = torch.softmax(self._logits(v, z, self._log_prior(v), start, end), dim=1)
             by_node = q.new_zeros(graph.num_nodes, self.num_factors).index_add(0, start, weights[:, None] * q)
         return q.cpu().numpy(), by_node.cpu().numpy()
@@ -283,7 +286,7 @@ class DSSLModel(nn.Module):
             graph: the graph, with features.
             pairs: positions of the nodes i and j, shape ``(M, 2)``.
         """
-        _, v, z = self._vectors(graph)
+        v, z = self._vectors(graph)
         start, end = (torch.from_numpy(np.ascontiguousarray(side)).to(v.device) for side in pairs.T)
         with torch.no_grad():
             log_p = self._log_prior(v)
@@ -292,12 +295,20 @@ class DSSLModel(nn.Module):
             scores = torch.stack([torch.logsumexp(both, dim=1) for both in joint]).mean(dim=0)
         return cast("NDArray[np.float32]", scores.cpu().numpy())
 
-    def _vectors(self, graph: Graph) -> tuple[Batch, Tensor, Tensor]:
-        """The whole graph with v and z of each node, outside training."""
+    def _vectors(self, graph: Graph) -> tuple[Tensor, Tensor]:
+        """Return v and z of each node, outside training."""
         self.eval()
-        batch = full_batch(graph, self.prototypes.device)
+        device = self.prototypes.device
         with torch.no_grad():
-            return batch, self.online(batch)[1], self.target(batch)[1]
+            if graph.num_nodes <= disk.LARGE:
+                batch = full_batch(graph, device)
+                return self.online(batch)[1], self.target(batch)[1]
+            found = (
+                inference.mapped(branch.unit, inference.encoded(branch.encoder, graph, device), device)
+                for branch in (self.online, self.target)
+            )
+            v, z = (torch.from_numpy(vectors).to(device) for vectors in found)
+            return v, z
 
     def warnings(self) -> list[str]:
         """Say whether the representation or the factors collapsed, and what to change."""
@@ -402,7 +413,7 @@ class DSSLModel(nn.Module):
         found = pairs.cluster_pairs(graph, pairs.directions(values), self.num_factors, seed=seed)
         if not bool(self.fitted) or not graph.num_arcs:
             return found
-        _, v, z = self._vectors(graph)
+        v, z = self._vectors(graph)
         arcs = np.linspace(0, graph.num_arcs - 1, min(graph.num_arcs, DISTILLED)).astype(np.int64)
         start, end = graph.sources()[arcs].astype(np.int64), graph.indices[arcs].astype(np.int64)
         ends = (torch.from_numpy(places).to(v.device) for places in (start, end))

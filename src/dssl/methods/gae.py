@@ -40,7 +40,7 @@ class GAE(Learner):
         pairs: links, and random pairs, that a step looks at, at most.
     """
 
-    views = False
+    augments = False
 
     def __init__(self, encoder: Encoder, *, pairs: int) -> None:
         super().__init__(encoder)
@@ -78,9 +78,9 @@ class VGAE(GAE):
         """Note the number of nodes, which the two terms of Eq. 3 are divided by."""
         self._num_nodes = graph.num_nodes
 
-    def vectors(self, batch: Batch) -> Tensor:
+    def finished(self, h: Tensor, count: int | None = None) -> Tensor:  # noqa: ARG002
         """Return μ, shape ``(n, dim)``."""
-        mean: Tensor = self.mean(self.encoder(batch))
+        mean: Tensor = self.mean(h)
         return mean
 
     def forward(self, batch: Batch) -> Tensor:

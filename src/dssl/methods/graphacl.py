@@ -42,7 +42,7 @@ class GraphACL(Learner):
         pairs: links per step, at most.
     """
 
-    views = False
+    augments = False
 
     def __init__(
         self,

@@ -71,9 +71,9 @@ class GraphCL(Learner):
         self.discriminator = Bilinear(dim) if objective == "infomax" else None
         self.projector = nn.Sequential(Dense(dim, dim), nn.ReLU(), Dense(dim, dim)) if objective == "nt-xent" else None
 
-    def vectors(self, batch: Batch) -> Tensor:
-        """Return h, shape ``(n, dim)``."""
-        return cast(Tensor, self.activation(self.encoder(batch)))
+    def finished(self, h: Tensor, count: int | None = None) -> Tensor:  # noqa: ARG002
+        """Return the encoder's output through the PReLU, shape ``(n, dim)``."""
+        return cast(Tensor, self.activation(h))
 
     def forward(self, batch: Batch) -> Tensor:
         """Return the loss of a batch."""

@@ -17,7 +17,7 @@ batch has the drawn nodes as centres too.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -56,9 +56,9 @@ class UnsupervisedSAGE(Learner):
         super().__init__(encoder)
         self.walk_length, self.negatives = walk_length, negatives
 
-    def vectors(self, batch: Batch) -> Tensor:
+    def finished(self, h: Tensor, count: int | None = None) -> Tensor:  # noqa: ARG002
         """Return unit vectors, shape ``(n, dim)``."""
-        return F.normalize(cast(Tensor, self.encoder(batch)), dim=1)
+        return F.normalize(h, dim=1)
 
     def batches(
         self, graph: Graph, *, batch_size: int, fanout: Sequence[int], seed: int, epoch: int, device: torch.device
