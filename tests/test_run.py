@@ -42,7 +42,7 @@ def test_a_run_folder_holds_everything(edges: Path, tmp_path: Path) -> None:
     seen = []
     outcome = run.fit(config_for(edges), tmp_path / "r", command="dssl fit x", on_epoch=seen.append)
     names = {path.name for path in (tmp_path / "r").iterdir()}
-    assert names == set(run.FILES) - {run.CHECKPOINT, run.EVALUATION, run.SPLITS, run.PICTURE}
+    assert names == set(run.FILES) - {run.CHECKPOINT, run.EVALUATION, run.SPLITS, run.MAP, run.PICTURE, run.REPORT}
     config = from_toml((tmp_path / "r" / "config.toml").read_text(), "x")
     assert config.encoder.dim == 4
     assert config.graph.source == str(edges.resolve())

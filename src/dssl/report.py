@@ -20,11 +20,12 @@ from dssl import report_charts as charts
 from dssl import report_facts as of
 from dssl.errors import RunError
 from dssl.report_facts import Facts
+from dssl.run import REPORT
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-REPORT, COMPARISON = "report.html", "comparison.html"
+COMPARISON = "comparison.html"
 
 HOMOPHILY = {
     "edge_homophily": ("Edge homophily h", "share of the links that stay in a class"),
@@ -160,9 +161,10 @@ def _comparison_page(found: Sequence[Facts], on_stage: Callable[[str], None]) ->
     curves = []
     for name in [*(name for name in charts.CURVES if name in recorded), *(set(recorded) - set(charts.CURVES))]:
         chart = charts.lines(trainings, name)
-        if chart is not None:
+        if chart is not None and len(chart["lines"]) > 1:
             title, words, _ = charts.CURVES.get(name, (of.short(name.replace("_", " ").capitalize()), "", ""))
-            curves.append({"at": page.chart(chart | {"legend": True}), "title": title, "words": words})
+            curves.append({"at": page.chart(chart), "title": title, "words": words})
+    looks = {name: at for at, name in enumerate(names)}
     scores = {
         name: facts.evaluation["probe"]["accuracy"]
         for name, facts in zip(names, found, strict=True)
@@ -171,7 +173,7 @@ def _comparison_page(found: Sequence[Facts], on_stage: Callable[[str], None]) ->
     return page.render(
         "comparison.html",
         runs=[_row(name, facts) for name, facts in zip(names, found, strict=True)],
-        accuracy=page.chart(charts.intervals(_with_baseline(scores, found), list(scores))) if scores else None,
+        accuracy=page.chart(charts.intervals(_with_baseline(scores, found), looks)) if scores else None,
         one_graph=len({facts.summary.get("name") for facts in found}) == 1,
         missing=[facts.folder for facts in found if not facts.evaluation],
         curves=curves,
@@ -227,14 +229,13 @@ def _baseline_name(name: str) -> str:
 
 
 def _different(found: Sequence[Facts]) -> list[dict[str, Any]]:
-    """The settings in which runs differ, a row for each."""
+    """The settings in which runs differ, a row for each; those of one method alone are no difference."""
     tables = [configuration.values(facts.config) for facts in found]
-    paths = dict.fromkeys(path for table in tables for path in table)
     rows = []
-    for path in paths:
-        values = [table.get(path, of) for table in tables]  # a value that no setting has, where there is none
-        if any(value != values[0] for value in values):
-            rows.append({"path": path, "values": ["–" if value is of else _value(value) for value in values]})
+    for path in dict.fromkeys(path for table in tables for path in table):
+        own = [table[path] for table in tables if path in table]
+        if any(value != own[0] for value in own):
+            rows.append({"path": path, "values": [_value(table[path]) if path in table else "–" for table in tables]})
     return rows
 
 
@@ -323,7 +324,7 @@ def _results(facts: Facts, page: Page) -> dict[str, Any]:
         baselines = sorted(sanity, key=lambda name: -sanity[name]["accuracy"]["mean"])
         own = f"this embedding ({facts.config.method.name})"
         rows = {own: probe["accuracy"]} | {_baseline_name(name): sanity[name]["accuracy"] for name in baselines}
-        found["at"] = page.chart(charts.intervals(rows, [own]))
+        found["at"] = page.chart(charts.intervals(rows, {own: 0}))
         found["rows"] = [{"name": name, "score": score, "own": name == own} for name, score in rows.items()]
         found["macro_f1"] = probe.get("macro_f1")
         found["origin"] = result.get("splits", {}).get("origin", "")

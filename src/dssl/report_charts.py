@@ -80,21 +80,22 @@ def _limits(facts: Facts) -> dict[str, tuple[float, str]]:
 def lines(runs: Mapping[str, Sequence[Mapping[str, float | None]]], name: str) -> Chart | None:
     """Curves of a number over the epochs, one for each training; none if nobody recorded it."""
     found = []
-    for title, records in runs.items():
+    for at, (title, records) in enumerate(runs.items()):
         points = [(record["epoch"], record.get(name)) for record in records if record.get(name) is not None]
         step = math.ceil(len(points) / MOST_POINTS) or 1
         kept = [*points[: len(points) - 1 : step], *points[-1:]]
         if kept:
-            found.append({"name": title, "x": [int(x or 0) for x, _ in kept], "y": [rounded(y) for _, y in kept]})
+            x, y = [int(x or 0) for x, _ in kept], [rounded(y) for _, y in kept]
+            found.append({"name": title, "look": at, "x": x, "y": y})
     return {"kind": "lines", "lines": found} if found else None
 
 
-def intervals(rows: Mapping[str, Mapping[str, Any]], own: Sequence[str]) -> Chart:
+def intervals(rows: Mapping[str, Mapping[str, Any]], looks: Mapping[str, int]) -> Chart:
     """Means with their intervals and the value of each split, in percent.
 
     Args:
         rows: scores as in ``evaluation.json``, by name, from the top.
-        own: names of those that are stressed.
+        looks: number of the colour of those that are stressed.
     """
     found = []
     for name, score in rows.items():
@@ -102,7 +103,7 @@ def intervals(rows: Mapping[str, Mapping[str, Any]], own: Sequence[str]) -> Char
         splits = [rounded(100 * value) for value in score.get("splits", []) if value is not None]
         numbers = {"mean": score["mean"], "low": low, "high": high}
         values = {key: rounded(100 * value) for key, value in numbers.items()}
-        found.append({"name": short(name), "own": name in own, "splits": splits[:100], **values})
+        found.append({"name": short(name), "look": looks.get(name), "splits": splits[:100], **values})
     return {"kind": "intervals", "rows": found}
 
 

@@ -38,11 +38,12 @@ if TYPE_CHECKING:
     from dssl.probe import Split
 
 METRICS, GRAPH = "metrics.jsonl", "graph.json"
-EVALUATION, SPLITS, ENVIRONMENT, PICTURE, CHECKPOINT = (
+EVALUATION, SPLITS, ENVIRONMENT, PICTURE, REPORT, CHECKPOINT = (
     "evaluation.json",
     "splits.npz",
     "environment.json",
     "embedding.png",
+    "report.html",
     "checkpoint.safetensors",
 )
 FILES = {
@@ -56,6 +57,7 @@ FILES = {
     SPLITS: "the nodes that trained, chose and tested the probe",
     MAP: "id and place in the plane of each node",
     PICTURE: "a map of the vectors",
+    REPORT: "all of it as a page for a browser",
     ENVIRONMENT: "versions, machine, command, time, memory",
     CHECKPOINT: "the state to resume an unfinished run from",
 }

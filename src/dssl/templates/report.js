@@ -31,17 +31,16 @@
     return { ...base, ...more, xaxis: { ...axis, ...more.xaxis }, yaxis: { ...axis, ...more.yaxis } };
   }
 
-  function lines(chart, box) {
+  function lines(chart) {
     const palette = colours();
-    const traces = chart.lines.map((line, at) => ({
+    const traces = chart.lines.map((line) => ({
       type: "scatter", mode: line.x.length > 2 ? "lines" : "lines+markers", x: line.x, y: line.y, name: plain(line.name),
-      line: { color: palette[at % 8], width: 1.8, dash: ["solid", "dash", "dot"][Math.floor(at / 8) % 3] },
+      line: { color: palette[line.look % 8], width: 1.8, dash: ["solid", "dash", "dot"][Math.floor(line.look / 8) % 3] },
       hovertemplate: (line.name ? plain(line.name) + ", " : "") + "epoch %{x}: %{y:.4~g}<extra></extra>",
     }));
     const shapes = [];
     if (chart.limit != null) shapes.push({ type: "line", xref: "paper", x0: 0, x1: 1, y0: chart.limit, y1: chart.limit, line: { color: css("--look"), width: 1, dash: "dash" } });
-    const legend = { orientation: "h", y: -0.22, font: { size: 11 } };
-    return [traces, layout({ shapes, xaxis: { rangemode: "tozero" }, yaxis: chart.limit != null ? { rangemode: "tozero" } : {}, showlegend: Boolean(chart.legend), legend })];
+    return [traces, layout({ shapes, xaxis: { rangemode: "tozero" }, yaxis: chart.limit != null ? { rangemode: "tozero" } : {} })];
   }
 
   function intervals(chart, box) {
@@ -49,7 +48,8 @@
     const rows = chart.rows.slice().reverse();
     const names = rows.map((row) => plain(cut(row.name, narrow ? 24 : 48)));
     const places = rows.map((_, at) => at);
-    const colour = rows.map((row) => css(row.own ? "--accent" : "--soft"));
+    const palette = colours();
+    const colour = rows.map((row) => (row.look == null ? css("--soft") : palette[row.look % 8]));
     const dots = { x: [], y: [] };
     rows.forEach((row, at) => row.splits.forEach((value) => { dots.x.push(value); dots.y.push(at); }));
     const traces = [
@@ -60,7 +60,7 @@
       },
     ];
     const shapes = rows.map((row, at) => ({ type: "line", layer: "below", x0: row.low, x1: row.high, y0: at, y1: at, line: { color: colour[at], width: 3 } }));
-    const annotations = rows.map((row, at) => ({ xref: "paper", x: 1, xanchor: "right", y: at, text: (row.own ? "<b>" : "") + row.mean.toFixed(1) + "%" + (row.own ? "</b>" : ""), showarrow: false, font: { color: colour[at], size: 12 }, xshift: 52 }));
+    const annotations = rows.map((row, at) => ({ xref: "paper", x: 1, xanchor: "right", y: at, text: row.look == null ? row.mean.toFixed(1) + "%" : "<b>" + row.mean.toFixed(1) + "%</b>", showarrow: false, font: { color: colour[at], size: 12 }, xshift: 52 }));
     box.style.height = 60 + 38 * rows.length + "px";
     return [traces, layout({
       shapes, annotations, margin: { l: 20, r: 60, t: 6, b: 34 }, xaxis: { ticksuffix: "%", nticks: narrow ? 4 : 8 },
