@@ -165,13 +165,21 @@ METHODS: dict[str, type[MethodSection]] = {
 }
 
 
+LARGE_BATCH, LARGE_STEPS = 2048, 2000  # of a graph that is too large to be taken at once, unless the user says
+
+
 class TrainSettings(Section):
     """The training loop."""
 
     epochs: int = Field(default=100, ge=0, description="Passes over all nodes; 0 leaves the encoder as initialised.")
     learning_rate: float = Field(default=0.005, gt=0, description="Step size of Adam.")
     weight_decay: float = Field(default=0.0, ge=0, description="Pull of the weights towards zero.")
-    batch_size: int = Field(default=0, ge=0, description="Centre nodes per step; 0 takes all at once.")
+    batch_size: int | None = Field(
+        default=None,
+        ge=0,
+        description="Centre nodes per step; 0 takes all at once. By default all of up to 50,000 nodes, and of more "
+        "2,048, in as many epochs as make 2,000 steps, if these are fewer.",
+    )
     fanout: tuple[Annotated[int, Field(ge=1)], ...] = Field(
         default=(10, 10), min_length=1, strict=False, description="Neighbours sampled per layer in mini-batches."
     )
@@ -186,6 +194,24 @@ class TrainSettings(Section):
         default=0.01, ge=0, lt=1, description="Share of the loss's decrease so far that patience epochs must add."
     )
     start_from: str = Field(default="", description="Run whose weights training starts from, as by --from.")
+
+    def for_graph(self, num_nodes: int, *, encoder: bool = True) -> TrainSettings:
+        """Return the settings with what the size of the graph decides; a method without an encoder has no batches.
+
+        >>> chosen = TrainSettings().for_graph(1_000_000)
+        >>> chosen.batch_size, chosen.epochs
+        (2048, 4)
+        >>> TrainSettings(epochs=7).for_graph(50_000).batch_size
+        0
+        """
+        from dssl.disk import LARGE
+
+        if self.batch_size is not None:
+            return self
+        if num_nodes <= LARGE or not encoder:
+            return self.model_copy(update={"batch_size": 0})
+        epochs = min(self.epochs, max(LARGE_STEPS * LARGE_BATCH // num_nodes, 1))
+        return self.model_copy(update={"batch_size": LARGE_BATCH, "epochs": epochs, "checkpoint_every": 1})
 
 
 class EvaluateSettings(Section):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from dssl import disk
 from dssl.errors import GraphError
 from dssl.features import Encoding
 
@@ -110,8 +111,8 @@ class Graph:
             raise GraphError(
                 f"graph {self.name!r}: {len(self.feature_names)} feature names for {self.x.shape[1]} columns"
             )
-        values = self.x.data if isinstance(self.x, sparse.csr_array) else self.x
-        if not np.isfinite(values).all():
+        values = self.x.data[:, None] if isinstance(self.x, sparse.csr_array) else self.x
+        if not all(np.isfinite(block).all() for _, block in disk.blocks(values)):
             row, column = self._first_not_finite()
             column_name = self.feature_names[column] if self.feature_names else str(column)
             raise GraphError(
@@ -266,6 +267,10 @@ class Graph:
         """Start of each arc, shape ``(A,)``; ``indices`` is its end."""
         return np.repeat(np.arange(self.num_nodes, dtype=np.int32), self.degrees)
 
+    def row_blocks(self) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+        """Start and end of the arcs, by ranges of rows: an array as long as the links would be large."""
+        return _row_blocks(self.indptr, self.indices)
+
     def adjacency(self) -> sparse.csr_array:
         """The adjacency matrix as a SciPy CSR array of float32, shape ``(N, N)``, weighted if the graph is."""
         values = np.ones(self.num_arcs, np.float32) if self.weights is None else self.weights
@@ -273,10 +278,10 @@ class Graph:
 
     def without_self_loops(self) -> Graph:
         """The same graph without self loops; the step is recorded."""
+        if not self.num_self_loops:
+            return self
         start = self.sources()
         keep = start != self.indices
-        if keep.all():
-            return self
         weights = None if self.weights is None else self.weights[keep]
         indptr, indices, weights = _rows(start[keep], self.indices[keep], weights, self.num_nodes, both=False)
         change = Change("self loops removed", int((~keep).sum()))
@@ -318,7 +323,11 @@ class Graph:
         for array in (self.indptr, self.indices, self.weights, self.y, *_parts(self.x)):
             if array is not None and array is not self.indices and array.dtype == np.int32:
                 array = array.astype(np.int64)  # SciPy's choice for the rows of sparse features
-            state.update(b"-" if array is None else np.ascontiguousarray(array).data)
+            if array is None:
+                state.update(b"-")
+                continue
+            for _, block in disk.blocks(array):
+                state.update(np.ascontiguousarray(block).data)
         for array in _id_bytes(self.ids):
             state.update(np.ascontiguousarray(array).data)
         return state.hexdigest()
@@ -418,13 +427,17 @@ def _rows(
     return rows_from_arcs(source, target, weights, num_nodes, both=both, loops=loops)
 
 
-def _count_loops(indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> int:
-    total, num_nodes = 0, indptr.shape[0] - 1
-    for low in range(0, num_nodes, 1 << 16):  # by ranges of rows: an array as long as the links would be large
+def _row_blocks(
+    indptr: NDArray[np.int64], indices: NDArray[np.int32]
+) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+    for low in range(0, indptr.shape[0] - 1, 1 << 16):
         part = indptr[low : low + (1 << 16) + 1]
         rows = np.repeat(np.arange(low, low + part.size - 1, dtype=np.int32), np.diff(part))
-        total += int((rows == indices[part[0] : part[-1]]).sum())
-    return total
+        yield rows, indices[part[0] : part[-1]]
+
+
+def _count_loops(indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> int:
+    return sum(int((start == end).sum()) for start, end in _row_blocks(indptr, indices))
 
 
 def _parts(x: NDArray[np.float32] | sparse.csr_array | None) -> tuple[NDArray[Any] | None, ...]:

@@ -175,7 +175,7 @@ class Embedder:
                 "cannot share; run it as one process, without torchrun"
             )
         ready = self._fitted()[1].apply(graph) if warm else self._start(graph)
-        settings = self.config.train
+        settings = self.schedule(graph)
         if hasattr(self._method, "epochs"):  # what changes along the training changes along this one
             setattr(self._method, "epochs", settings.epochs)  # noqa: B010
         self.changes_ = [str(change) for change in ready.history]
@@ -193,7 +193,7 @@ class Embedder:
                 epochs=settings.epochs,
                 learning_rate=settings.learning_rate,
                 weight_decay=settings.weight_decay,
-                batch_size=settings.batch_size,
+                batch_size=settings.batch_size or 0,
                 fanout=settings.fanout,
                 seed=self.config.seed,
                 device=train.device(settings.device),
@@ -216,6 +216,10 @@ class Embedder:
                 values = self._readout.join(ready, values)
             self.embeddings_ = _embeddings(graph, values)
         return self
+
+    def schedule(self, graph: Graph) -> configuration.TrainSettings:
+        """Return the settings of training with what the size of the graph decides."""
+        return self.config.train.for_graph(graph.num_nodes, encoder=self.config.method.traits.encoder)
 
     def transform(self, graph: Graph) -> NDArray[np.float32]:
         """Return one vector per node: ``dim`` trained columns, and those of the fixed blocks unless ``skip=False``.

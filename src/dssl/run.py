@@ -168,7 +168,7 @@ def fit(
     *,
     overwrite: bool = False,
     command: str = "",
-    on_graph: Callable[[Graph], None] | None = None,
+    on_graph: Callable[[Graph, int], None] | None = None,
     on_epoch: Callable[[Record], None] | None = None,
 ) -> Outcome:
     """Train a model in a run folder, or go on with an unfinished training of the same settings and graph.
@@ -181,7 +181,7 @@ def fit(
         folder: the run folder.
         overwrite: remove the files of a run that is there already.
         command: what the user called, for the record.
-        on_graph: called with the graph once it is read.
+        on_graph: called with the graph once it is read, and the number of epochs that it is trained for.
         on_epoch: called with the record of each epoch.
     """
     from dssl import distributed
@@ -219,8 +219,8 @@ def fit(
             last = model.metrics_[-1:] or [{}]
             return Outcome(folder, {}, {}, last[0], model.changes_, model.warnings_)
         if on_graph is not None:
-            on_graph(graph)
-        metrics = _Metrics(folder / METRICS, every=config.train.log_every, epochs=config.train.epochs)
+            on_graph(graph, model.schedule(graph).epochs)
+        metrics = _Metrics(folder / METRICS, every=config.train.log_every, epochs=model.schedule(graph).epochs)
 
         def note(record: Record) -> None:
             metrics.add(record)

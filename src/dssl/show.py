@@ -63,8 +63,9 @@ class Progress:
                 _compiled_before().parent.mkdir(parents=True, exist_ok=True)
                 _compiled_before().touch()
 
-    def graph(self, graph: Graph) -> None:
-        """Say what was read."""
+    def graph(self, graph: Graph, epochs: int | None = None) -> None:
+        """Say what was read; its size may decide on the number of epochs."""
+        self.epochs = self.epochs if epochs is None else epochs
         if self.quiet:
             return
         self.console.print(escape(str(graph)), highlight=False, soft_wrap=True)

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dssl import disk
 from dssl.errors import GraphError
 from dssl.graph import Graph
 
@@ -56,17 +57,58 @@ def homophily(graph: Graph) -> Homophily:
     Homophily(edge=0.6666666666666666, class_average=0.33333333333333326, node=0.75, adjusted=0.33333333333333326)
     """
     y = _labels(graph)
-    start, end = _labelled_rows(graph, y)
-    same = y[start] == y[end]
-    plain = start != end
-    edge = float(same.mean()) if same.size else math.nan
-    start, end, same = start[plain], end[plain], same[plain]
+    counted = _count(graph, y)
     return Homophily(
-        edge=edge,
-        class_average=_class_average(y, start, same),
-        node=_node(start, same, graph.num_nodes),
-        adjusted=_adjusted(y, start, end, same),
+        edge=counted.same / counted.every if counted.every else math.nan,
+        class_average=_class_average(y, counted),
+        node=_node(counted),
+        adjusted=_adjusted(counted),
     )
+
+
+@dataclass(slots=True)
+class _Counts:
+    """What the measures need of the rows between labelled nodes; all but the first two without self loops.
+
+    Args:
+        every: rows.
+        same: rows inside a class.
+        out: rows out of each class, shape ``(C,)``.
+        into: rows into each class.
+        inside: rows inside each class.
+        rows: rows of each node, shape ``(N,)``.
+        own: those that stay in its class.
+    """
+
+    every: int
+    same: int
+    out: NDArray[np.int64]
+    into: NDArray[np.int64]
+    inside: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    own: NDArray[np.int64]
+
+
+def _count(graph: Graph, y: NDArray[np.int64]) -> _Counts:
+    """Count by ranges of rows: nothing here is as long as the links."""
+    classes = int(y.max(initial=-1)) + 1
+    found = _Counts(0, 0, *(np.zeros(size, np.int64) for size in (classes,) * 3 + (graph.num_nodes,) * 2))
+    for start, end in graph.row_blocks():
+        known = (y[start] >= 0) & (y[end] >= 0)
+        start, end = start[known], end[known]
+        same = y[start] == y[end]
+        found.every += same.size
+        found.same += int(same.sum())
+        plain = start != end
+        start, end, same = start[plain], end[plain], same[plain]
+        found.out += np.bincount(y[start], minlength=classes)
+        found.into += np.bincount(y[end], minlength=classes)
+        found.inside += np.bincount(y[start[same]], minlength=classes)
+        low = int(start[0]) if start.size else 0
+        for count, nodes in ((found.rows, start), (found.own, start[same])):
+            part = np.bincount(nodes - low)
+            count[low : low + part.size] += part
+    return found
 
 
 def neighborhood_similarity(graph: Graph) -> NDArray[np.float64]:
@@ -104,11 +146,11 @@ def summary(graph: Graph) -> dict[str, Any]:
     ``edges`` counts links as a user does (an undirected one once, self loops included) and ``arcs`` the stored rows;
     components ignore direction; isolated nodes have no link but perhaps one to themselves.
     """
-    start = graph.sources()
-    plain = start != graph.indices
     linked = np.zeros(graph.num_nodes, bool)
-    linked[start[plain]] = True
-    linked[graph.indices[plain]] = True
+    for start, end in graph.row_blocks():
+        plain = start != end
+        linked[start[plain]] = True
+        linked[end[plain]] = True
     components = _component_sizes(graph)
     return {
         "name": graph.name,
@@ -133,8 +175,10 @@ def _feature_summary(graph: Graph) -> dict[str, Any]:
     x = graph.x
     if x is None:
         return {"features": 0, "feature_storage": None, "feature_density": None, "nodes_without_features": None}
-    rows = x.tocoo().row[x.data != 0] if isinstance(x, sparse.csr_array) else np.nonzero(x)[0]
-    per_node = np.bincount(rows, minlength=graph.num_nodes)
+    if isinstance(x, sparse.csr_array):
+        per_node = np.bincount(x.tocoo().row[x.data != 0], minlength=graph.num_nodes)
+    else:
+        per_node = np.concatenate([np.count_nonzero(block, axis=1) for _, block in disk.blocks(x)])
     return {
         "features": graph.num_features,
         "feature_storage": "sparse" if isinstance(x, sparse.csr_array) else "dense",
@@ -159,6 +203,10 @@ def _label_summary(graph: Graph) -> dict[str, Any]:
 
 
 def _component_sizes(graph: Graph) -> NDArray[np.int64]:
+    if graph.num_nodes > disk.LARGE:
+        from dssl.rowloops import component_sizes
+
+        return component_sizes(graph.indptr, graph.indices)
     from scipy.sparse.csgraph import connected_components
 
     links = graph.adjacency() if graph.weights is None else graph.replace(weights=None).adjacency()
@@ -182,28 +230,24 @@ def _labelled_rows(graph: Graph, y: NDArray[np.int64]) -> tuple[NDArray[np.int32
     return start[known], end[known]
 
 
-def _class_average(y: NDArray[np.int64], start: NDArray[np.int32], same: NDArray[np.bool_]) -> float:
-    sizes = np.bincount(y[y >= 0])
+def _class_average(y: NDArray[np.int64], counted: _Counts) -> float:
+    sizes = np.bincount(y[y >= 0], minlength=counted.out.size)
     present = sizes > 0
-    if present.sum() < 2 or not same.size:
+    if present.sum() < 2 or not counted.out.any():
         return math.nan
-    rows = np.bincount(y[start], minlength=sizes.size)
-    inside = np.bincount(y[start[same]], minlength=sizes.size)
-    excess = inside / np.maximum(rows, 1) - sizes / sizes.sum()
+    excess = counted.inside / np.maximum(counted.out, 1) - sizes / sizes.sum()
     return float(np.maximum(excess, 0).sum() / (present.sum() - 1))
 
 
-def _node(start: NDArray[np.int32], same: NDArray[np.bool_], num_nodes: int) -> float:
-    rows = np.bincount(start, minlength=num_nodes)
-    inside = np.bincount(start[same], minlength=num_nodes)
-    known = rows > 0
-    return float((inside[known] / rows[known]).mean()) if known.any() else math.nan
+def _node(counted: _Counts) -> float:
+    known = counted.rows > 0
+    return float((counted.own[known] / counted.rows[known]).mean()) if known.any() else math.nan
 
 
-def _adjusted(y: NDArray[np.int64], start: NDArray[np.int32], end: NDArray[np.int32], same: NDArray[np.bool_]) -> float:
-    if not same.size:
+def _adjusted(counted: _Counts) -> float:
+    total = counted.out.sum()
+    if not total:
         return math.nan
-    size = int(y.max()) + 1
-    ends = np.bincount(y[start], minlength=size) + np.bincount(y[end], minlength=size)
+    ends = counted.out + counted.into
     chance = float(((ends / ends.sum()) ** 2).sum())
-    return math.nan if chance == 1 else (float(same.mean()) - chance) / (1 - chance)
+    return math.nan if chance == 1 else (float(counted.inside.sum() / total) - chance) / (1 - chance)
