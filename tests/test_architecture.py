@@ -12,7 +12,8 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "dssl"
 # In pipeline order: a module imports only from modules before it, also inside functions.
 ORDER = (  # noqa: SIM905
-    "errors rng files environment processes distributed kernels rowloops disk idtable sections config resolve spaces "
+    "errors rng files environment processes distributed kernels rowloops vectors headpass products "
+    "disk idtable sections config resolve spaces "
     "svd features graph matrices cache statistics meaning structure textfile columns links convert tables codereader "
     "codegraph synthetic catalogue sources datasets inputs operators averages loader posterior pairs collapse "
     "encoders inference networks augment learner walks diffusion structural readout reconstruction lookup methods "

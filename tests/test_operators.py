@@ -24,17 +24,6 @@ def test_product_and_gradient_equal_the_dense_ones() -> None:
     torch.testing.assert_close(ours, torch.from_numpy(matrix.toarray()).T @ weights)
 
 
-def test_both_compiled_products_agree_bit_for_bit() -> None:
-    matrix = random_matrix(300, 200)
-    dense = np.random.default_rng(1).normal(size=(200, 16)).astype(np.float32)
-    parts = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data
-    alone, together = np.full((300, 16), np.nan, np.float32), np.full((300, 16), np.nan, np.float32)
-    kernels._multiply_alone(*parts, dense, alone)
-    kernels._multiply_together(*parts, dense, together)
-    np.testing.assert_array_equal(alone, together)
-    np.testing.assert_allclose(alone, matrix.toarray() @ dense, atol=1e-5)
-
-
 def test_sampling_is_seeded_without_repeats_and_from_the_row() -> None:
     draw = np.random.default_rng(3)
     degrees = draw.integers(0, 30, size=50)

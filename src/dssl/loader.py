@@ -24,6 +24,7 @@ from torch import Tensor
 from dssl import disk, distributed, kernels, rng
 from dssl.averages import degrees, hop_features
 from dssl.graph import Graph
+from dssl.headpass import Plan
 from dssl.idtable import IntegerTable
 from dssl.matrices import gcn_matrix, mean_matrix
 from dssl.operators import Operator
@@ -89,6 +90,18 @@ class Batch:
     def neighbours(self) -> Operator:
         """The links with their weights: the mean over each centre's neighbours, shape ``(C, n)``."""
         return Operator.build(self.links, symmetric=False, device=self.device)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The links as the compiled pass of the inference head takes them."""
+        return Plan.build(self.links)
+
+    @cached_property
+    def link_sums(self) -> tuple[Tensor, Tensor]:
+        """Sums of the weights of the links by centre and by neighbour, shapes ``(C,)`` and ``(n,)``."""
+        sums = (np.asarray(self.links.sum(axis=axis), np.float32) for axis in (1, 0))
+        centre, neighbour = (torch.from_numpy(total).to(self.device) for total in sums)
+        return centre, neighbour
 
     @cached_property
     def edge_index(self) -> Tensor:

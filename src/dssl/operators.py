@@ -1,12 +1,13 @@
 """Sparse matrices that torch can differentiate through: the graph's averages, and sparse features.
 
 One product serves both: ``S @ H`` for a constant sparse S and a dense H. Its gradient is ``Sᵀ @ G``, so the
-transpose is kept beside it (shared when S is symmetric).
+transpose is kept beside it once a gradient was asked for (shared when S is symmetric).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -15,46 +16,55 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from dssl import kernels
+from dssl import products
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Operator:
-    """A constant sparse matrix of shape ``shape`` in CSR with its transpose, on one device.
+    """A constant sparse matrix of shape ``shape`` in CSR, on one device.
 
     On the CPU the parts are NumPy arrays for the compiled product; elsewhere torch CSR tensors.
 
     Args:
         matrix: the matrix.
-        transpose: its transpose.
         shape: ``(N, M)``.
+        symmetric: whether it is its own transpose.
     """
 
     matrix: Any
-    transpose: Any
     shape: tuple[int, int]
+    symmetric: bool
 
     @classmethod
     def build(cls, matrix: sparse.csr_array, *, symmetric: bool, device: torch.device) -> Operator:
         """Take a SciPy CSR matrix to ``device``; with ``symmetric`` it is its own transpose."""
         make = _arrays if device.type == "cpu" else _tensor
-        forward = make(matrix, device)
-        backward = forward if symmetric else make(sparse.csr_array(matrix.T), device)
-        return cls(forward, backward, (int(matrix.shape[0]), int(matrix.shape[1])))
+        return cls(make(matrix, device), (int(matrix.shape[0]), int(matrix.shape[1])), symmetric)
+
+    @cached_property
+    def transpose(self) -> Any:
+        """The transpose, of the same kind as the matrix."""
+        if self.symmetric:
+            return self.matrix
+        device = self.matrix.device if isinstance(self.matrix, Tensor) else torch.device("cpu")
+        make = _arrays if device.type == "cpu" else _tensor
+        return make(sparse.csr_array(self._scipy().T), device)
+
+    def _scipy(self) -> sparse.csr_array:
+        if not isinstance(self.matrix, Tensor):
+            indptr, indices, values = self.matrix
+            return sparse.csr_array((values, indices, indptr), shape=self.shape)
+        parts = (self.matrix.values(), self.matrix.col_indices(), self.matrix.crow_indices())
+        return sparse.csr_array(tuple(part.cpu().numpy() for part in parts), shape=self.shape)
 
     def scaled(self, *, rows: Tensor | None = None, columns: Tensor | None = None) -> Operator:
         """Return the operator with its rows or columns multiplied by vectors of shape ``(N,)`` or ``(M,)``."""
-        return Operator(_rescaled(self.matrix, rows, columns), _rescaled(self.transpose, columns, rows), self.shape)
+        return Operator(_rescaled(self.matrix, rows, columns), self.shape, symmetric=False)
 
     def take_rows(self, order: Tensor) -> Operator:
         """Return the rows ``order`` of the operator, shape ``(n, M)``."""
-        if isinstance(self.matrix, Tensor):
-            parts = [part.cpu().numpy() for part in (self.matrix.crow_indices(), self.matrix.col_indices())]
-            values, device = self.matrix.values().cpu().numpy(), self.matrix.device
-        else:
-            (*parts, values), device = self.matrix, torch.device("cpu")
-        whole = sparse.csr_array((values, parts[1], parts[0]), shape=self.shape)
-        return Operator.build(whole[order.cpu().numpy()], symmetric=False, device=device)
+        device = self.matrix.device if isinstance(self.matrix, Tensor) else torch.device("cpu")
+        return Operator.build(self._scipy()[order.cpu().numpy()], symmetric=False, device=device)
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         return cast(Tensor, _Product.apply(dense, self))  # type: ignore[no-untyped-call]
@@ -76,7 +86,8 @@ def _multiply(matrix: Any, dense: Tensor, rows: int) -> Tensor:
         return matrix @ dense
     out = torch.empty(rows, dense.shape[1], dtype=torch.float32)
     indptr, indices, values = matrix
-    kernels.spmm(indptr, indices, values, dense.detach().contiguous().numpy(), out.numpy())
+    given = dense.detach().contiguous().numpy()
+    products.spmm(indptr, indices, values, given, out.numpy(), threads=torch.get_num_threads())
     return out
 
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from dssl import distributed, kernels
+from dssl import distributed, headpass, kernels
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,8 @@ def from_head(
     out_weight: Tensor,
     out_bias: Tensor,
     values: Tensor | None = None,
+    *,
+    plan: headpass.Plan | None = None,
 ) -> Statistics:
     """Statistics of q = softmax(W₂ relu(a_i + b_j) + b₂), differentiable in all tensors.
 
@@ -67,29 +69,26 @@ def from_head(
         out_weight: W₂, shape ``(K, H)``.
         out_bias: b₂, shape ``(K,)``.
         values: c, shape ``(A, K)``, or none.
+        plan: the links as the compiled pass takes them, where they were made ready before.
     """
     if first.device.type != "cpu":
         start, end, _ = rows(links, first.device)
         return from_rows(links, torch.relu(first[start] + second[end]) @ out_weight.T + out_bias, values)
     values = first.new_zeros(0, out_bias.shape[0]) if values is None else values
     by_centre, by_neighbour, entropy, total, plain, usage = _Head.apply(  # type: ignore[no-untyped-call]
-        links, first, second, out_weight, out_bias, values
+        headpass.Plan.build(links) if plan is None else plan, first, second, out_weight, out_bias, values
     )
     return Statistics(by_centre, by_neighbour, entropy, float(plain), usage, total)
 
 
 class _Head(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, links: sparse.csr_array, *tensors: Tensor) -> tuple[Tensor, ...]:
-        arrays = _arrays(*tensors)
-        ctx.links, ctx.arrays = _parts(links), arrays
-        factors = arrays[3].shape[0]
-        by_centre = np.zeros((arrays[0].shape[0], factors), np.float32)
-        by_neighbour = np.zeros((arrays[1].shape[0], factors), np.float32)
-        run: Any = kernels.head_forward
-        usage = np.zeros(factors, np.float64)
-        weighted, plain, total = run(*ctx.links, *arrays, by_centre, by_neighbour, usage)
-        count = max(links.nnz, 1)
+    def forward(ctx: Any, plan: headpass.Plan, *tensors: Tensor) -> tuple[Tensor, ...]:
+        ctx.plan, ctx.arrays = plan, _arrays(*tensors)
+        by_centre, by_neighbour, usage, (weighted, plain, total) = headpass.forward(
+            plan, ctx.arrays, threads=torch.get_num_threads()
+        )
+        count = max(plan.indices.size, 1)
         told = torch.tensor(plain / count), torch.from_numpy(usage / count)
         ctx.mark_non_differentiable(*told)
         sums = torch.tensor(weighted, dtype=torch.float32), torch.tensor(total, dtype=torch.float32)
@@ -97,16 +96,15 @@ class _Head(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        found = [np.zeros_like(array) for array in ctx.arrays]
-        run: Any = kernels.head_backward
-        run(
-            *ctx.links,
-            *ctx.arrays,
-            grads[0].contiguous().numpy(),
-            grads[1].contiguous().numpy(),
+        by_centre, by_neighbour = (grad.contiguous().numpy() for grad in grads[:2])
+        found = headpass.backward(
+            ctx.plan,
+            ctx.arrays,
+            by_centre,
+            by_neighbour,
             float(grads[2]),
             float(grads[3]),
-            *found,
+            threads=torch.get_num_threads(),
         )
         return None, *(torch.from_numpy(array) for array in found)
 

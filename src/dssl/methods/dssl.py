@@ -339,7 +339,8 @@ class DSSLModel(nn.Module):
             return posterior.uniform(batch.links, self.num_factors, v.device, distances)
         if self.inference == "amortised" and not self.head.product:
             ends = self.head.split(v, z)
-            return posterior.from_head(batch.links, *ends, self.head.out.weight.T, self.head.out_bias, distances)
+            out = self.head.out.weight.T, self.head.out_bias
+            return posterior.from_head(batch.links, *ends, *out, distances, plan=batch.plan)
         if self.inference == "exact" and distances is None:
             return posterior.from_sums(batch.links, *self._closed_form(v, z, log_p))
         start, end, _ = posterior.rows(batch.links, v.device)
@@ -470,9 +471,7 @@ def local_loss(batch: Batch, found: posterior.Statistics, v: Tensor, z: Tensor, 
     Expanded, so that nothing has a row per link: the products of v and z are one sparse product, those with the
     shifts need only the sums P and R of the posteriors.
     """
-    weights = batch.links
-    centre = torch.from_numpy(np.asarray(weights.sum(axis=1), np.float32)).to(v.device)
-    neighbour = torch.from_numpy(np.asarray(weights.sum(axis=0), np.float32)).to(v.device)
+    centre, neighbour = batch.link_sums
     squares = (centre * v.square().sum(dim=1)).sum() + (neighbour * z.square().sum(dim=1)).sum()
     aligned = (v * (batch.neighbours @ z)).sum()
     shifted = (found.by_centre * (2 * v @ shifts.T + shifts.square().sum(dim=1))).sum()
