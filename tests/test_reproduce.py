@@ -112,6 +112,28 @@ def test_factors_outside_the_bars_are_named(tmp_path: Path, monkeypatch: pytest.
     assert "posterior entropy is" not in text
 
 
+def test_methods_are_trained_by_their_recipe_where_it_knows_the_graph() -> None:
+    known = plans.classification_jobs(Options(datasets=("texas", "wisconsin"), methods=("dgi",)))
+    assert [job.settings for job in known] == [{"recipe": "dgi:texas"}, {"method": "dgi"}]
+    (attention,) = plans.gat_jobs(Options(datasets=("texas",), methods=("bgrl",)))
+    assert attention.settings == {"recipe": "bgrl:texas", "layers": 2, "encoder": "gat"}
+
+
+def test_the_public_splits_stand_beside_what_was_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = plans.published_jobs(Options(datasets=("cora",), methods=("dgi", "raw", "line")))
+    assert [(job.row, job.seed, job.settings) for job in jobs] == [
+        (method, seed, {"recipe": f"{method}:cora-public"}) for method in ("dgi", "line") for seed in range(3)
+    ]
+    assert {(job.protocol, job.splits) for job in jobs} == {("public", 1)}
+    monkeypatch.setattr(experiments, "run", pretend)
+    text = reproduce.reproduce("published", Options(datasets=("cora",), methods=("dgi", "line")), tmp_path)[
+        0
+    ].read_text()
+    assert "| graph | dgi | line |" in text
+    assert "| cora | dgi | 82.30 | 56.5 ± 4.9 (seeds 0.0) | -25.8 | below |" in text
+    assert "| cora | line |" not in text  # nothing was published there
+
+
 def test_table_one_and_five_share_their_runs() -> None:
     assert reproduce.TABLES["table1"][0] is reproduce.TABLES["table5"][0]
 

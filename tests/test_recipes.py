@@ -1,0 +1,74 @@
+"""Recipes: each covers the paper's graphs, says where its numbers come from, and is what validation chose."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from dssl import experiments, paper
+from dssl.config import METHODS
+from dssl.plans import PLANETOID
+from dssl.resolve import read_recipe, recipes, resolve
+
+ROOT = Path(__file__).parents[1]
+OTHERS = [name for name in METHODS if name != "dssl"]
+
+
+@pytest.fixture(scope="module")
+def benchmark() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("recipe_benchmark", ROOT / "benchmarks" / "recipes.py")
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = made
+    spec.loader.exec_module(made)
+    return made
+
+
+@pytest.mark.parametrize("method", OTHERS)
+def test_each_method_has_a_recipe_for_each_graph_of_the_paper(method: str) -> None:
+    assert method in recipes()
+    recipe = read_recipe(method)
+    assert {*paper.GRAPHS, *(f"{graph}-public" for graph in PLANETOID)} == set(recipe.datasets)
+    assert recipe.header.source
+    for name in recipe.names:
+        config = resolve({"recipe": f"{method}:{name}"})
+        assert config.method.name == method
+        assert not config.encoder.skip
+        assert (config.encoder.dim > 64) == name.endswith("-public")
+
+
+@pytest.mark.parametrize("method", OTHERS)
+def test_the_paper_s_numbers_are_those_of_its_table(method: str) -> None:
+    printed = {graph: mean for graph, (mean, _) in paper.CLASSIFICATION.get(method, {}).items()}
+    assert read_recipe(method).header.paper == printed
+
+
+def test_published_numbers_are_of_the_public_splits() -> None:
+    assert read_recipe("dgi").header.published == {"cora": 82.3, "citeseer": 71.8, "pubmed": 76.8}
+    for method in OTHERS:
+        assert set(read_recipe(method).header.published) <= set(PLANETOID)
+
+
+def test_recipes_are_what_validation_chose(benchmark: ModuleType) -> None:
+    chosen = benchmark.choices(experiments.records(ROOT / "results" / "recipes"))
+    assert set(benchmark.CANDIDATES) == set(OTHERS)
+    for method in OTHERS:
+        recipe = read_recipe(method)
+        for graph in paper.GRAPHS:
+            candidate = chosen.get((method, graph), benchmark.DEFAULTS)
+            assert recipe.datasets[graph] == benchmark.tables(method, candidate), (method, graph)
+            if graph in PLANETOID:
+                assert recipe.datasets[f"{graph}-public"] == benchmark.public(method, graph, candidate)
+
+
+def test_the_table_is_that_of_the_records(benchmark: ModuleType) -> None:
+    records = experiments.records(ROOT / "results" / "recipes")
+    assert (ROOT / "results" / "recipes.md").read_text() == benchmark.table(records)
+    tried = {(record["graph"], record["row"], str(record["settings"])) for record in records}
+    every = benchmark.jobs(list(benchmark.CANDIDATES), benchmark.GRAPHS)
+    assert tried == {(job.graph, job.row, str(job.settings)) for job in every}
