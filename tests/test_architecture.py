@@ -12,13 +12,13 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "dssl"
 # In pipeline order: a module imports only from modules before it, also inside functions.
 ORDER = (  # noqa: SIM905
-    "errors rng files environment processes distributed kernels rowloops vectors headpass products "
+    "errors rng files environment processes distributed kernels rowloops vectors headpass products rowwise "
     "disk idtable sections config resolve spaces "
-    "svd features graph matrices cache statistics meaning structure textfile columns links convert tables codereader "
-    "codegraph synthetic catalogue sources datasets inputs operators averages loader posterior pairs collapse "
-    "encoders inference networks augment learner walks diffusion structural readout reconstruction lookup methods "
-    "train embeddings factors logistic probe splits sanity evaluate linktask layout plots drawings model run paper "
-    "cells experiments plans compare reproduce figures tune "
+    "svd features graph matrices cache store statistics meaning structure textfile columns links convert streams "
+    "tables codereader codegraph synthetic catalogue sources datasets inputs operators averages loader "
+    "posterior pairs collapse encoders inference networks augment learner walks diffusion structural "
+    "readout reconstruction lookup methods train embeddings factors logistic probe splits sanity evaluate linktask layout "
+    "plots drawings model run paper cells experiments plans compare reproduce figures tune "
     "report_facts report_charts report show explore "
     "explore_pages explore_server commands cli_fit cli_look cli_study cli __main__"
 ).split()

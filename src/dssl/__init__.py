@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from dssl.model import DSSL, Embedder, load_model
     from dssl.statistics import homophily, summary
     from dssl.tables import from_tables, read_edges
+
+# Pages of 2 MB instead of 4 kB for large tensors, where the system offers them: at a million nodes, first use of fresh
+# memory took longer than the work (results/step.md). torch reads it once, at its first allocation.
+os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 __all__ = [
     "DSSL",

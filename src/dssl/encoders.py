@@ -17,6 +17,7 @@ from dssl import distributed
 from dssl.errors import ConfigError, nearest
 from dssl.loader import Batch
 from dssl.operators import Operator
+from dssl.rowwise import PReLU
 
 NAMES = ("gcn", "gat", "sage", "gin", "mlp", "hops")
 # An effective rank of a quarter of the vector's length is what we call healthy. Fewer features than that cannot give it
@@ -39,8 +40,11 @@ class Dense(nn.Module):
 
     def forward(self, x: Tensor | Operator) -> Tensor:
         """Map x of shape ``(n, in_dim)`` to ``(n, out_dim)``."""
-        out = x @ self.weight
-        return out if self.bias is None else out + self.bias
+        if self.bias is None:
+            return x @ self.weight
+        if isinstance(x, Tensor) and x.dim() == 2:
+            return torch.addmm(self.bias, x, self.weight)
+        return x @ self.weight + self.bias
 
 
 class BatchNorm(nn.BatchNorm1d):
@@ -104,7 +108,7 @@ class Stack(Encoder):
         self.dim, self.hops = sizes[-1], len(sizes) - 1
         self.layers = nn.ModuleList(self.layer(a, b) for a, b in itertools.pairwise(sizes))
         self.between = nn.ModuleList(
-            Layers(BatchNorm(size) if batch_norm else nn.Identity(), nn.PReLU(), nn.Dropout(dropout))
+            Layers(BatchNorm(size) if batch_norm else nn.Identity(), PReLU(), nn.Dropout(dropout))
             for size in sizes[1:-1]
         )
 
@@ -138,7 +142,7 @@ class GCN(Stack):
 
     def mixed(self, layer: nn.Module, h: Tensor, batch: Batch) -> Tensor:  # noqa: D102
         bias = cast(Dense, layer).bias
-        return batch.gcn @ h if bias is None else batch.gcn @ h + bias
+        return batch.gcn @ h if bias is None else (batch.gcn @ h).add_(bias)
 
 
 class MLP(Stack):
@@ -173,7 +177,7 @@ class GIN(Stack):
     """Graph isomorphism network (Xu et al. 2019): H ← MLP((1 + ε) H + A H), with log-free sums of neighbours."""
 
     def layer(self, in_dim: int, out_dim: int) -> nn.Module:  # noqa: D102
-        return nn.ModuleList([Dense(in_dim, out_dim), nn.PReLU(), Dense(out_dim, out_dim), _Scale()])
+        return nn.ModuleList([Dense(in_dim, out_dim), PReLU(), Dense(out_dim, out_dim), _Scale()])
 
     def own(self, layer: nn.Module, h: Tensor | Operator) -> Tensor:  # noqa: D102
         # (A H) W = A (H W): the narrow side is multiplied first.
@@ -230,7 +234,7 @@ class Hops(Encoder):
         self.difference = Dense(in_dim, hidden_dim, bias=False) if high_pass else None
         width = hidden_dim * (layers + 1 + high_pass)
         self.norm = BatchNorm(width) if batch_norm else nn.Identity()
-        self.activation = nn.PReLU()
+        self.activation = PReLU()
         self.dropout = nn.Dropout(dropout)
         self.out = Dense(width, dim)
 

@@ -6,12 +6,12 @@ from typing import cast
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dssl import distributed
 from dssl.encoders import Dense, Encoder
 from dssl.loader import Batch
+from dssl.rowwise import PReLU, unit
 
 
 class Branch(nn.Module):
@@ -21,7 +21,7 @@ class Branch(nn.Module):
         super().__init__()
         dim = encoder.dim
         self.encoder = encoder
-        self.projector = nn.Sequential(Dense(dim, dim), nn.PReLU(), Dense(dim, dim)) if projector else nn.Identity()
+        self.projector = nn.Sequential(Dense(dim, dim), PReLU(), Dense(dim, dim)) if projector else nn.Identity()
         self.center = Center(dim) if center else None
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -34,7 +34,7 @@ class Branch(nn.Module):
         projected = self.projector(embedding)
         if self.center is not None:
             projected = self.center(projected, len(projected) if count is None else count)
-        return F.normalize(projected, dim=1)
+        return unit(projected)
 
 
 class Bilinear(nn.Module):
@@ -86,7 +86,8 @@ class Head(nn.Module):
     def split(self, v: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
         """W [v; z] + b = a + b': the first layer of the concatenation falls into a part for each end."""
         assert self.second is not None
-        return self.first(self.scale * v), self.second(self.scale * z)
+        first, second = self.scale * self.first.weight, self.scale * self.second.weight  # fewer numbers than in v and z
+        return torch.addmm(cast(Tensor, self.first.bias), v, first), z @ second
 
     def forward(self, v: Tensor, z: Tensor, start: Tensor, end: Tensor) -> Tensor:
         """Return the logits of each link, shape ``(A, K)``."""

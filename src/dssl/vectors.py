@@ -13,8 +13,8 @@ references. Nobody checks the places.
     a float32, int32, int64 or float64
 ``prefetch(m, i)``
     ask for the cache line of the float at i
-``splat(x)``
-    eight times x
+``splat(x)``, ``total(v)``
+    eight times x; the sum of the eight
 ``+``, ``-``, ``*``, ``/``, ``fma(x, y, z)``, ``maximum(x, y)``, ``exp(x)``, ``log(x)``
     entry by entry; exp to 1e-7 for x up to 88 and 0 below −87; log for normal x > 0
 ``where_positive(x, y)``
@@ -189,6 +189,13 @@ def _log(builder: Any, x: Any) -> Any:
     return _fma(builder, power, _constant(0.693359375), builder.fadd(m, value))
 
 
+def _total(builder: Any, x: Any) -> Any:
+    for half in (4, 2, 1):
+        other = ir.Constant(_INTS, [(lane + half) % WIDTH for lane in range(WIDTH)])
+        x = builder.fadd(x, builder.shuffle_vector(x, x, other))
+    return builder.extract_element(x, ir.Constant(_INT, 0))
+
+
 def _transpose(builder: Any, *rows: Any) -> list[Any]:
     found = list(rows)
     for step in (4, 2, 1):  # swap the off-diagonal blocks of 4, then of 2, then of 1
@@ -201,7 +208,7 @@ def _transpose(builder: Any, *rows: Any) -> list[Any]:
     return found
 
 
-splat = _function(VECTOR, [types.float32], _splat)
+splat, total = _function(VECTOR, [types.float32], _splat), _function(types.float32, [VECTOR], _total)
 fma = _function(VECTOR, [VECTOR] * 3, _fma)
 exp, log = _function(VECTOR, [VECTOR], _exp), _function(VECTOR, [VECTOR], _log)
 maximum = _function(VECTOR, [VECTOR] * 2, lambda b, x, y: b.select(b.fcmp_ordered(">", y, x), y, x))

@@ -62,6 +62,7 @@ from dssl.loader import Batch, Batches, full_batch
 from dssl.matrices import mean_matrix
 from dssl.networks import Branch, Head
 from dssl.reconstruction import FeatureReconstruction, LinkReconstruction
+from dssl.rowwise import squares_and_products, weighted_squares
 from dssl.svd import truncated_svd
 
 Estimator = Literal["exact", "gumbel", "gumbel-soft"]
@@ -472,10 +473,9 @@ def local_loss(batch: Batch, found: posterior.Statistics, v: Tensor, z: Tensor, 
     shifts need only the sums P and R of the posteriors.
     """
     centre, neighbour = batch.link_sums
-    squares = (centre * v.square().sum(dim=1)).sum() + (neighbour * z.square().sum(dim=1)).sum()
-    aligned = (v * (batch.neighbours @ z)).sum()
+    apart = squares_and_products(centre, v, batch.neighbours @ z) + weighted_squares(neighbour, z)
     shifted = (found.by_centre * (2 * v @ shifts.T + shifts.square().sum(dim=1))).sum()
-    return squares - 2 * aligned + shifted - 2 * (found.by_neighbour * (z @ shifts.T)).sum()
+    return apart + shifted - 2 * (found.by_neighbour * (z @ shifts.T)).sum()
 
 
 def repulsion(v: Tensor, z: Tensor, variance: float, count: int) -> Tensor:
