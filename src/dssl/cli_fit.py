@@ -1,4 +1,4 @@
-"""Commands that train a model and use it: fit, evaluate, embed, factors."""
+"""Commands that train a model and use it: fit, evaluate, embed, factors, pack."""
 
 from __future__ import annotations
 
@@ -204,6 +204,59 @@ def factors(
         typer.echo(f"{out}: {number} factors on {count:,} links as the model sees them, by default both ways")
         if nodes_out is not None:
             typer.echo(f"{nodes_out}: {number} factors at {len(found.nodes):,} nodes")
+
+
+@app.command(rich_help_panel="Train and use")
+def pack(
+    graph: Source = None,
+    *,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Folder to write.")] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing: read a packed GRAPH and compare its checksums.")
+    ] = False,
+    like: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN", help="Run, or packed graph, whose means and categories the features are made with."
+        ),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a packed graph that is there already.")
+    ] = False,
+    nodes: Nodes = None,
+    source_column: SourceColumn = None,
+    target_column: TargetColumn = None,
+    weight_column: WeightColumn = None,
+    id_column: IdColumn = None,
+    label_column: LabelColumn = None,
+    header: Header = None,
+    directed: Annotated[
+        bool | None, typer.Option("--directed/--undirected", help="Keep the direction of links.")
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write a graph as a folder of arrays that fit and embed read from disk as they need them."""
+    from dssl import run, store
+    from dssl.errors import RunError
+
+    options = _other_graph(
+        graph, nodes, source_column, target_column, weight_column, id_column, label_column, header=header
+    )
+    if options is None:
+        raise RunError("no graph is named; give a file of edges, any other graph, or with --check a packed one")
+    if check:
+        total = store.check(options.source)
+        if not quiet:
+            typer.echo(f"{options.source}: {total:,} bytes, all as they were written")
+        return
+    if out is None:
+        raise RunError("no folder is named; say with -o where the packed graph goes")
+    if directed is not None:
+        options = options.model_copy(update={"directed": directed})
+    made = run.load_graph(options, encoding=None if like is None else run.encoding_of(like))
+    store.pack(made, out, overwrite=overwrite)
+    if not quiet:
+        typer.echo(f"{out}: {made}")
 
 
 def _other_graph(

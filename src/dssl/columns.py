@@ -134,26 +134,31 @@ class ParquetColumns:
 
         self.title = str(path)
         try:
-            self._file = pq.ParquetFile(path)
+            self._file = pq.ParquetFile(path, buffer_size=1 << 20)  # not a whole row group at a time
         except (pa.ArrowException, OSError) as error:
             raise GraphError(
                 f"{path} is not a Parquet file ({one_line(error)}); write it again, or name it after what it is"
             ) from None
         self.names = self._file.schema_arrow.names
+        self.num_rows = int(self._file.metadata.num_rows)
         refuse_repeats(self.names, self.title)
 
     def blocks(self, ids: Sequence[str], numbers: Sequence[str], *, integers: bool) -> Iterator[pa.Table]:  # noqa: ARG002
         """Give the rows in blocks."""
+        return self.parts([*ids, *numbers], 1 << 19)
+
+    def parts(self, columns: Sequence[str], rows: int = 1 << 14) -> Iterator[pa.Table]:
+        """Give some columns in blocks of so many rows."""
         try:
-            for batch in self._file.iter_batches(batch_size=1 << 19, columns=[*ids, *numbers]):
+            for batch in self._file.iter_batches(batch_size=rows, columns=list(columns)):
                 yield pa.Table.from_batches([batch])
         except (pa.ArrowException, OSError) as error:
             raise GraphError(f"{self.title} cannot be read ({one_line(error)}); write it again") from None
 
-    def read(self, types: Mapping[str, pa.DataType]) -> pa.Table:  # noqa: ARG002
-        """Give the whole table."""
+    def read(self, types: Mapping[str, pa.DataType], columns: Sequence[str] | None = None) -> pa.Table:  # noqa: ARG002
+        """Give the whole table, or some of its columns."""
         try:
-            return self._file.read()
+            return self._file.read(columns=None if columns is None else list(columns))
         except (pa.ArrowException, OSError) as error:
             raise GraphError(f"{self.title} cannot be read ({one_line(error)}); write it again") from None
 

@@ -165,7 +165,7 @@ METHODS: dict[str, type[MethodSection]] = {
 }
 
 
-LARGE_BATCH, LARGE_STEPS = 2048, 2000  # of a graph that is too large to be taken at once, unless the user says
+LARGE_BATCH, LARGE_STEPS = 1024, 4000  # of a graph that is too large to be taken at once, unless the user says
 
 
 class TrainSettings(Section):
@@ -178,7 +178,7 @@ class TrainSettings(Section):
         default=None,
         ge=0,
         description="Centre nodes per step; 0 takes all at once. By default all of up to 50,000 nodes, and of more "
-        "2,048, in as many epochs as make 2,000 steps, if these are fewer.",
+        "1,024, in as many epochs as make 4,000 steps, if these are fewer.",
     )
     fanout: tuple[Annotated[int, Field(ge=1)], ...] = Field(
         default=(10, 10), min_length=1, strict=False, description="Neighbours sampled per layer in mini-batches."
@@ -200,7 +200,7 @@ class TrainSettings(Section):
 
         >>> chosen = TrainSettings().for_graph(1_000_000)
         >>> chosen.batch_size, chosen.epochs
-        (2048, 4)
+        (1024, 4)
         >>> TrainSettings(epochs=7).for_graph(50_000).batch_size
         0
         """

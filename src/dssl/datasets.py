@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dssl import store
 from dssl.cache import cached_graph
 from dssl.catalogue import DATASETS, Dataset, Figures, split_files
 from dssl.errors import DatasetError, nearest
@@ -52,8 +53,8 @@ def load(
     before a file of the same name: write ``./cora`` for the file.
 
     Args:
-        source: name of a data set, ``python:PACKAGE``, ``synthetic:h=0.25,…``, ``planted:factors=4,…``, or path of an
-            edge file.
+        source: name of a data set, ``python:PACKAGE``, ``synthetic:h=0.25,…``, ``planted:factors=4,…``, path of an
+            edge file, or folder of a graph that ``dssl pack`` wrote.
         nodes: path of the node table.
         source_column: column with the start of each edge.
         target_column: column with the end of each edge.
@@ -67,7 +68,8 @@ def load(
         encoding: how an earlier node table was turned into features, to treat this one alike.
     """
     text = str(source)
-    if isinstance(source, Path) or is_file(text):
+    packed = not _is_known(text) and store.is_store(source)
+    if not packed and (isinstance(source, Path) or is_file(text)):
         from dssl.tables import read_edges
 
         return read_edges(
@@ -100,17 +102,22 @@ def load(
     given = [what for what, value in for_files.items() if value is not None]
     if given:
         raise DatasetError(f"{given[0]} can only be given with an edge file, and {text!r} is none; leave it out")
-    return _by_name(text)
+    return store.open_graph(source) if packed else _by_name(text)
 
 
 def is_file(text: str) -> bool:
     """Say whether `load` takes a string for the path of an edge file: by its ending, or because it exists."""
-    if text.startswith(("python:", "synthetic:", "planted:")) or _canonical(text) in DATASETS:
+    if _is_known(text):
         return False
     try:
         return text.lower().endswith(SUFFIXES) or Path(text).exists()
     except OSError:  # too long for a path
         return False
+
+
+def _is_known(text: str) -> bool:
+    """Whether a string names a graph, whatever files there are."""
+    return text.startswith(("python:", "synthetic:", "planted:")) or _canonical(text) in DATASETS
 
 
 def _by_name(text: str) -> Graph:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
+from dssl import disk
 from dssl.errors import DsslError, nearest
 from dssl.files import replacing
 from dssl.graph import as_ids
@@ -22,7 +23,7 @@ Layout = Literal["list", "columns"]
 
 EMBEDDINGS = "embeddings.parquet"  # in a run folder
 ENDINGS = (".parquet", ".csv", ".npz")
-ROWS_AT_ONCE = 1 << 16
+ROWS_AT_ONCE = 1 << 14
 
 
 class EmbeddingsError(DsslError):
@@ -49,7 +50,7 @@ class Embeddings:
 
     def __init__(self, ids: Any, values: ArrayLike) -> None:
         object.__setattr__(self, "ids", as_ids(ids, "embeddings"))
-        object.__setattr__(self, "values", np.asarray(values, dtype=np.float32))
+        object.__setattr__(self, "values", np.asanyarray(values, dtype=np.float32))
         if self.values.ndim != 2 or self.values.shape[0] != len(self.ids):
             raise EmbeddingsError(f"{len(self.ids)} ids for vectors of shape {self.values.shape}; give one row per id")
 
@@ -179,6 +180,7 @@ def write_vectors(
             else:
                 arrays += [pa.array(np.ascontiguousarray(column)) for column in block.T]
             writer.write_batch(pa.record_batch(arrays, schema=schema))
+            disk.drop(values)
 
 
 @contextmanager

@@ -146,8 +146,8 @@ def encode(
                 f"the node table has no column {name!r}, which the features need; it has "
                 f"{', '.join(map(repr, table.column_names))}{nearest(name, table.column_names)}"
             )
-    values = {name: _plain(table[name]) for name in chosen}
-    fitted = encoding or Encoding(tuple(_fit(name, values[name]) for name in chosen))
+    values = {name: plain(table[name]) for name in chosen}
+    fitted = encoding or Encoding(tuple(fit_column(name, values[name]) for name in chosen))
     blocks = [_transform(column, values[column.name]) for column in fitted.columns]
     return _join(blocks, table.num_rows), fitted.names, fitted
 
@@ -185,7 +185,7 @@ def decode(
             yield column, np.asarray(scaled, np.float32)
 
 
-def _plain(column: pa.ChunkedArray) -> pa.Array:
+def plain(column: pa.ChunkedArray) -> pa.Array:
     """Return a column as one array, dictionaries as the values that they stand for."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(array, pa.ChunkedArray):  # more than one array can hold, or none at all
@@ -198,7 +198,8 @@ def is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view())
 
 
-def _is_number(kind: pa.DataType) -> bool:
+def is_number(kind: pa.DataType) -> bool:
+    """Whether an Arrow type is a kind of number."""
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
@@ -206,12 +207,13 @@ def _is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
-def _fit(name: str, values: pa.Array) -> Column:
+def fit_column(name: str, values: pa.Array) -> Column:
+    """Learn how a column becomes features."""
     kind = values.type
     if pa.types.is_boolean(kind):
         return Column(name, "flag")
-    if _is_number(kind):
-        numbers = _numbers(name, values)
+    if is_number(kind):
+        numbers = numbers_of(name, values)
         largest = np.abs(numbers).max(initial=0)
         if largest > 1e100:  # whose squares are too large for a standard deviation
             raise GraphError(f"column {name!r} holds numbers up to {largest}; scale it down first, or drop it")
@@ -220,8 +222,8 @@ def _fit(name: str, values: pa.Array) -> Column:
         # A constant column has a standard deviation of rounding errors only.
         return Column(name, "number", mean, std if std > 1e-12 * abs(mean) else 0.0)
     if is_text(kind):
-        return Column(name, "category", categories=_categories(name, values))
-    if _is_list(kind) and (_is_number(kind.value_type) or pa.types.is_boolean(kind.value_type)):
+        return Column(name, "category", categories=categories_of(name, pc.unique(values), len(values)))
+    if _is_list(kind) and (is_number(kind.value_type) or pa.types.is_boolean(kind.value_type)):
         return Column(name, "vector", length=_length(values))
     if pa.types.is_null(kind):
         raise GraphError(f"column {name!r} is empty; drop it, or leave it out of the feature columns")
@@ -231,20 +233,20 @@ def _fit(name: str, values: pa.Array) -> Column:
     )
 
 
-def _categories(name: str, values: pa.Array) -> tuple[str, ...]:
-    found = pc.unique(values)
-    most = min(max(10, len(values) // 2), MOST_CATEGORIES)
+def categories_of(name: str, found: pa.Array, rows: int) -> tuple[str, ...]:
+    """Return the different values of a column of text, sorted, or refuse it if they are too many for its rows."""
+    most = min(max(10, rows // 2), MOST_CATEGORIES)
     if len(found) > most:
         raise GraphError(
-            f"column {name!r} is text with {len(found):,} different values in {len(values):,} rows (such as "
+            f"column {name!r} is text with {len(found):,} different values in {rows:,} rows (such as "
             f"{found[0].as_py()!r}), too many for categories; drop it, or turn it into numbers or a few categories"
         )
     return tuple(sorted(text for text in found.to_pylist() if text))  # neither null nor ''
 
 
-def _numbers(name: str, values: pa.Array) -> NDArray[np.float64]:
+def numbers_of(name: str, values: pa.Array) -> NDArray[np.float64]:
     """Return numbers as float64, refusing what is missing, NaN or infinite."""
-    if not _is_number(values.type) and not pa.types.is_null(values.type):
+    if not is_number(values.type) and not pa.types.is_null(values.type):
         raise GraphError(f"column {name!r} is of type {values.type}, but was a column of numbers before; mend it")
     numbers: NDArray[np.float64] = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
     wrong = np.flatnonzero(~np.isfinite(numbers))
@@ -263,7 +265,7 @@ def _length(values: pa.Array) -> int:
 
 def _transform(column: Column, values: pa.Array) -> _Block:
     if column.kind == "number":
-        numbers = _numbers(column.name, values)
+        numbers = numbers_of(column.name, values)
         scaled = (numbers - column.mean) / column.std if column.std else np.zeros_like(numbers)
         return _Block(1, dense=scaled[:, None])
     if column.kind == "flag":
@@ -352,7 +354,7 @@ def encode_labels(values: pa.ChunkedArray | pa.Array, column: str) -> tuple[NDAr
     >>> encode_labels(pa.array(["10", "9", "", "9"]), "label")
     (array([ 1,  0, -1,  0]), ('9', '10'))
     """
-    labels = _plain(values)
+    labels = plain(values)
     if pa.types.is_floating(labels.type):
         labels = pc.if_else(pc.is_nan(labels), None, labels)
         fraction = pc.index(pc.not_equal(labels, pc.floor(labels)), True).as_py()

@@ -399,6 +399,8 @@ def _features(x: ArrayLike | sparse.sparray | sparse.spmatrix | None, name: str)
     if sparse.issparse(x):
         features = sparse.csr_array(x, dtype=np.float32)
         features.sum_duplicates()
+    elif disk.is_mapped(x) and x.dtype == np.float32 and x.ndim == 2:  # type: ignore[union-attr]
+        features = x  # it stays on disk
     else:
         try:
             features = np.array(x, dtype=np.float32, order="C")

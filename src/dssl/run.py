@@ -124,13 +124,13 @@ def load_graph(options: GraphSettings, *, encoding: Encoding | None = None) -> G
         options: the graph section of a configuration.
         encoding: how the columns of a node table became features when a model was fitted.
     """
-    from dssl import datasets
+    from dssl import datasets, store
 
     if not options.source:
         raise RunError("no graph is named; give a data set, a python: or synthetic: spec, or an edge file")
     # The steps on the links are the model's for any graph; for a file they are the reader's, in one go and recorded.
     is_file = _is_file(options.source)
-    return datasets.load(
+    graph = datasets.load(
         options.source,
         nodes=options.nodes,
         source_column=options.source_column,
@@ -144,12 +144,28 @@ def load_graph(options: GraphSettings, *, encoding: Encoding | None = None) -> G
         self_loops=options.self_loops if is_file else "remove",
         encoding=encoding if is_file and options.nodes is not None else None,
     )
+    if encoding is not None and graph.encoding != encoding and isinstance(graph, store.StoredGraph):
+        raise RunError(
+            f"{options.source} was packed with other means or categories of its columns than the model knows; "
+            "pack it again with --like and the run"
+        )
+    return graph
+
+
+def encoding_of(folder: Path) -> Encoding | None:
+    """Return how the columns of a node table became the features of a run, or of a packed graph."""
+    from dssl import store
+
+    if store.is_store(folder):
+        return store.open_graph(folder).encoding
+    read_config(folder)
+    return Inputs.from_json(read_json(folder / FEATURES)).encoding
 
 
 def with_full_paths(options: GraphSettings) -> GraphSettings:
     """Return the settings with files as full paths, so that a run can be evaluated from any folder."""
     changes = {}
-    if _is_file(options.source):
+    if _is_file(options.source) or (Path(options.source) / "header.json").is_file():
         changes["source"] = str(Path(options.source).resolve())
     if options.nodes is not None:
         changes["nodes"] = str(Path(options.nodes).resolve())

@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dssl.columns import Columns, FrameColumns, choose_column, ending, open_columns
+from dssl import disk
+from dssl.columns import Columns, FrameColumns, ParquetColumns, choose_column, ending, open_columns
 from dssl.convert import from_scipy
 from dssl.errors import GraphError
 from dssl.features import BadCell, Encoding, as_integers, encode, encode_labels
@@ -32,6 +33,7 @@ from dssl.links import (
     table_of,
     usual_column,
 )
+from dssl.streams import encode_blocks
 
 IDS = ("id", "node_id", "node", "nodeid", "ids")
 
@@ -216,12 +218,19 @@ def _read_nodes(nodes: Columns, options: _NodeOptions, text_ids: bool) -> _Nodes
         chosen = [name for name in nodes.names if name not in (key, label)]
     for name in chosen:
         choose_column(nodes, name, "feature_columns")
-    table = nodes.read(_node_types(key, label, options.encoding))
+    long = isinstance(nodes, ParquetColumns) and nodes.num_rows > disk.LARGE
+    if isinstance(nodes, ParquetColumns) and long:
+        table = nodes.read({}, [key, *([] if label is None else [label])])
+    else:
+        table = nodes.read(_node_types(key, label, options.encoding))
     if not table.num_rows:
         raise GraphError(f"{nodes.title} holds no nodes; give at least one row")
     ids = _node_ids(nodes, table, key, text_ids)
     try:
-        x, names, encoding = encode(table, chosen, options.encoding)
+        if isinstance(nodes, ParquetColumns) and long:
+            x, names, encoding = encode_blocks(nodes.parts, nodes.num_rows, chosen, options.encoding)
+        else:
+            x, names, encoding = encode(table, chosen, options.encoding)
         y, classes = (None, ()) if label is None else encode_labels(table[label], label)
     except BadCell as error:
         raise GraphError(
