@@ -67,8 +67,6 @@ def joined(device: str) -> Iterator[None]:
     if not launched() or dist.is_initialized():
         yield
         return
-    # torchrun gives a process one thread unless told otherwise; Numba, imported later, would take all cores.
-    os.environ.setdefault("NUMBA_NUM_THREADS", os.environ.get("OMP_NUM_THREADS", "1"))
     gpu = device != "cpu" and torch.cuda.is_available()
     if gpu:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
