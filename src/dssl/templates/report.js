@@ -169,6 +169,7 @@
   function draw(box) {
     const chart = data[Number(box.dataset.chart)];
     const [traces, look] = kinds[chart.kind](chart, box);
+    if (printing) Object.assign(look, { width: box.clientWidth, height: box.clientHeight });
     const done = Plotly.react(box, traces, look, chart.kind === "map" ? big : small);
     if (chart.kind === "map" && !box.dataset.hears) {
       box.dataset.hears = "yes";
@@ -185,16 +186,28 @@
   async function drawAll() {
     colour();
     for (const box of boxes) {
-      await draw(box);
-      if (!printing) await new Promise((next) => setTimeout(next)); // leave the page usable meanwhile
+      const done = draw(box);
+      if (printing) continue; // the printer does not wait
+      await done;
+      await new Promise((next) => setTimeout(next)); // leave the page usable meanwhile
     }
     root.dataset.drawn = "yes";
+  }
+
+  function print(begins) {
+    printing = begins;
+    root.toggleAttribute("data-printing", begins);
+    document.querySelectorAll("details:not(.long)").forEach((part) => {
+      if (begins) part.dataset.was = part.open ? "open" : "";
+      part.open = begins || part.dataset.was === "open";
+    });
+    drawAll();
   }
 
   document.getElementById("theme").addEventListener("click", () => { chosen = root.dataset.theme === "dark" ? "light" : "dark"; drawAll(); });
   document.getElementById("colour")?.addEventListener("change", () => draw(document.querySelector(".chart.map")));
   dark.addEventListener("change", drawAll);
-  addEventListener("beforeprint", () => { printing = true; document.querySelectorAll("details").forEach((part) => { part.dataset.was = part.open ? "open" : ""; part.open = true; }); drawAll(); });
-  addEventListener("afterprint", () => { printing = false; document.querySelectorAll("details").forEach((part) => { part.open = part.dataset.was === "open"; }); drawAll(); });
+  addEventListener("beforeprint", () => print(true));
+  addEventListener("afterprint", () => print(false));
   drawAll();
 })();
