@@ -13,7 +13,7 @@ from dssl import disk
 from dssl.graph import Graph
 
 Floats = NDArray[np.float32]
-SLAB = 1 << 27  # bytes of the columns that are in memory at a time
+SLAB = 1 << 26  # bytes of the columns that are in memory at a time
 
 
 def degrees(graph: Graph) -> Floats:

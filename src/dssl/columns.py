@@ -147,7 +147,7 @@ class ParquetColumns:
         """Give the rows in blocks."""
         return self.parts([*ids, *numbers], 1 << 19)
 
-    def parts(self, columns: Sequence[str], rows: int = 1 << 14) -> Iterator[pa.Table]:
+    def parts(self, columns: Sequence[str], rows: int = 1 << 13) -> Iterator[pa.Table]:
         """Give some columns in blocks of so many rows."""
         try:
             for batch in self._file.iter_batches(batch_size=rows, columns=list(columns)):

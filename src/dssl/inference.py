@@ -49,13 +49,11 @@ def mapped(function: Callable[[Tensor], Tensor], x: Floats | sparse.csr_array | 
     """Return a function of each row of a matrix with N rows, by blocks of rows, shape ``(N, …)``."""
     assert x is not None
     out: Floats | None = None
-    step = 1 << 15
-    for begin in range(0, x.shape[0], step):
-        found = function(cast(Tensor, features(x[begin : begin + step], device))).cpu().numpy()
+    for begin, block in _row_blocks(x):
+        found = function(cast(Tensor, features(block, device))).cpu().numpy()
         if out is None:
             out = disk.matrix((x.shape[0], found.shape[1]))
-        out[begin : begin + step] = found
-        disk.drop(x)
+        out[begin : begin + len(found)] = found
         disk.drop(out)
     assert out is not None
     return out
@@ -105,7 +103,7 @@ def _hops(encoder: Hops, graph: Graph, device: torch.device) -> Floats:
             weight = block.weight[:, left : left + step]
             bias = weight.new_zeros(weight.shape[1]) if block.bias is None else block.bias[left : left + step]
             slab = np.empty((graph.num_nodes, weight.shape[1]), np.float32)
-            for begin, rows in _feature_blocks(graph):
+            for begin, rows in _row_blocks(graph.x):
                 found = features(rows, device) @ weight + bias
                 slab[begin : begin + len(found)] = found.cpu().numpy()
             for _ in range(max(hop, 0)):
@@ -116,12 +114,13 @@ def _hops(encoder: Hops, graph: Graph, device: torch.device) -> Floats:
     return mapped(lambda h: encoder.joined(list(h.chunk(len(blocks), dim=1))), hidden, device)
 
 
-def _feature_blocks(graph: Graph) -> Iterator[tuple[int, Floats | sparse.csr_array]]:
-    x, step = graph.x, 1 << 15
+def _row_blocks(x: Floats | sparse.csr_array | None) -> Iterator[tuple[int, Floats | sparse.csr_array]]:
+    if isinstance(x, np.ndarray):
+        yield from disk.blocks(x)
+        return
     assert x is not None
-    for begin in range(0, graph.num_nodes, step):
-        yield begin, x[begin : begin + step]
-        disk.drop(x)
+    for begin in range(0, x.shape[0], 1 << 15):
+        yield begin, x[begin : begin + (1 << 15)]
 
 
 def _whole(encoder: Encoder, graph: Graph, device: torch.device) -> Floats:

@@ -127,11 +127,11 @@ def _orthonormalise(columns: Dense) -> None:
 
 
 def _products(columns: Dense) -> NDArray[np.float64]:
-    """XᵀX in double precision, by blocks of rows."""
+    """XᵀX, added up in double precision, by blocks of rows."""
     out = np.zeros((columns.shape[1], columns.shape[1]))
     for _, block in disk.blocks(columns):
-        wide = block.astype(np.float64)
-        out += wide.T @ wide
+        part = block.astype(np.float64) if block.shape[1] <= SMALL else block  # many columns take their time
+        out += part.T @ part
     return out
 
 

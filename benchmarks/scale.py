@@ -1,0 +1,346 @@
+"""A large graph from Parquet to Parquet, and one whose features do not fit the memory that a process may have.
+
+    python benchmarks/scale.py [--nodes 1_000_000] [--out results/scale.md] [--parts fit,embed,pack,limited]
+
+The graph has ten links per node, power-law degrees, 128 features and eight classes. Every part is a process of its
+own that is watched while it runs: seconds of the clock and of the processors, the largest resident size (``VmHWM``) and
+the largest anonymous part of it (what the system cannot take back). The yardstick is the size of the links and the
+features, in float32. ``--epochs`` cuts the training short (by default `dssl fit` takes four epochs of a million nodes).
+
+The limited part packs a graph of fewer nodes and many features, and trains and embeds it in a process whose private
+memory the system limits to a third of the features or less (``RLIMIT_DATA``). That limit, and not ``ulimit -v``,
+because it counts what a process allocates and not the files that it maps; a control group would count both and needs
+rights.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+FEATURES, DEGREE, CLASSES = 128, 10, 8
+
+
+def write_tables(folder: Path, nodes: int) -> None:
+    """Links between nodes of power-law popularity, half of them inside a class; features around a mean per class."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(CLASSES, size=nodes)
+    means = 2 * rng.standard_normal((CLASSES, FEATURES), dtype=np.float32)
+    kind = pa.list_(pa.float32(), FEATURES)
+    schema = pa.schema([("id", pa.int64()), ("label", pa.int64()), ("x", kind)])
+    with pq.ParquetWriter(folder / "nodes.parquet", schema) as writer:
+        for begin in range(0, nodes, 50_000):
+            part = labels[begin : begin + 50_000]
+            x = rng.standard_normal((part.size, FEATURES), dtype=np.float32) + means[part]
+            ids = np.arange(begin, begin + part.size) * 7 + 3
+            columns = [pa.array(ids), pa.array(part), pa.FixedSizeListArray.from_arrays(pa.array(x.ravel()), FEATURES)]
+            writer.write_table(pa.table(columns, schema=schema))
+    by_class = np.argsort(labels, kind="stable")
+    first = np.searchsorted(labels[by_class], np.arange(CLASSES + 1))
+    schema = pa.schema([("source", pa.int64()), ("target", pa.int64())])
+    with pq.ParquetWriter(folder / "edges.parquet", schema) as writer:
+        for _ in range(0, nodes * DEGREE, 1_000_000):
+            size = min(1_000_000, nodes * DEGREE)
+            source = (nodes * rng.random(size) ** 2).astype(np.int64)  # a few nodes have most of the links
+            any_one = rng.integers(nodes, size=size)
+            low, high = first[labels[source]], first[labels[source] + 1]
+            inside = by_class[low + (rng.random(size) * (high - low)).astype(np.int64)]
+            target = np.where(rng.random(size) < 0.5, inside, any_one)
+            writer.write_table(pa.table([pa.array(end * 7 + 3) for end in (source, target)], schema=schema))
+
+
+def status(*fields: str) -> list[int]:
+    """Fields of ``/proc/self/status`` in bytes."""
+    lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":" in line)
+    return [int(lines[field].split()[0]) * 1024 for field in fields]
+
+
+class Watch:
+    """Seconds, processor seconds and the largest anonymous memory of the parts of a process."""
+
+    def __init__(self) -> None:
+        self.records: list[dict[str, Any]] = []
+        self.largest = 0
+        threading.Thread(target=self._look, daemon=True).start()
+
+    def _look(self) -> None:
+        while True:
+            self.largest = max(self.largest, *status("RssAnon"))
+            time.sleep(0.02)
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        Path("/proc/self/clear_refs").write_text("5")  # start the record of the largest resident size anew
+        self.largest = 0
+        start, cpu = time.perf_counter(), time.process_time()
+        yield
+        self.records.append(
+            {
+                "part": name,
+                "seconds": round(time.perf_counter() - start, 1),
+                "cpu": round(time.process_time() - cpu, 1),
+                "peak_mb": round(status("VmHWM")[0] / 2**20),
+                "private_mb": round(max(self.largest, *status("RssAnon")) / 2**20),
+            }
+        )
+        print(self.records[-1], file=sys.stderr, flush=True)
+
+
+def wrap(watch: Watch, owner: Any, name: str, title: str) -> None:
+    """Watch a function of ours as a part."""
+    function = getattr(owner, name)
+
+    def watched(*args: Any, **options: Any) -> Any:
+        with watch.part(title):
+            return function(*args, **options)
+
+    setattr(owner, name, watched)
+
+
+def measure_fit(source: str, nodes: str | None, folder: str, epochs: int | None) -> dict[str, Any]:
+    from dssl import loader, readout, run
+    from dssl.methods.dssl import DSSLModel
+    from dssl.model import Embedder
+    from dssl.resolve import resolve
+
+    watch = Watch()
+    wrap(watch, run, "load_graph", "read the graph")
+    wrap(watch, DSSLModel, "prepare", "targets of the reconstructions, clusters of pairs")
+    wrap(watch, loader, "hop_features", "averages over neighbours")
+    wrap(watch, DSSLModel, "embed", "vectors, layer by layer")
+    wrap(watch, readout.Readout, "fit", "components beside them: bases")
+    wrap(watch, readout.Readout, "join", "components beside them: columns")
+    marks: list[tuple[float, float]] = []
+
+    def mark(*_: Any) -> None:
+        marks.append((time.perf_counter(), time.process_time()))
+
+    config = resolve({"graph.source": source, "graph.nodes": nodes, "train.epochs": epochs})
+    found: dict[str, Any] = {}
+
+    def graph_read(graph: Any, number: int) -> None:
+        found["size"] = graph.indptr.nbytes + graph.indices.nbytes + graph.x.nbytes
+        found["chosen"] = Embedder.from_config(config).schedule(graph).batch_size, number
+        found["name"] = str(graph)
+
+    hops = loader.hop_features
+
+    def with_mark(*args: Any) -> Any:
+        made = hops(*args)
+        mark()
+        Path("/proc/self/clear_refs").write_text("5")
+        watch.largest = 0
+        return made
+
+    loader.hop_features = with_mark
+    first: list[int] = []
+
+    def epoch(record: Any) -> None:
+        mark()
+        if not first:
+            first.extend([*status("VmHWM"), watch.largest])
+        found["loss"] = record["loss"]
+
+    start, cpu = time.perf_counter(), time.process_time()
+    outcome = run.fit(config, Path(folder), overwrite=True, on_graph=graph_read, on_epoch=epoch)
+    (a, b), (c, d) = marks[:2]
+    shown = {"part": "an epoch", "seconds": round(c - a, 1), "cpu": round(d - b, 1)}
+    shown |= {"peak_mb": round(first[0] / 2**20), "private_mb": round(first[1] / 2**20)}
+    at = next(i for i, record in enumerate(watch.records) if "layer by layer" in record["part"])
+    watch.records.insert(at, shown)
+    total = {"part": "all of `dssl fit`", "seconds": round(time.perf_counter() - start, 1)}
+    total["cpu"] = round(time.process_time() - cpu, 1)
+    total["peak_mb"] = max(record["peak_mb"] for record in watch.records)
+    total["private_mb"] = max(record["private_mb"] for record in watch.records)
+    return found | {"parts": [*watch.records, total], "warnings": outcome.warnings}
+
+
+def measure_embed(run_folder: str, source: str, nodes: str | None, out: str) -> dict[str, Any]:
+    from dssl import run
+    from dssl.resolve import resolve
+
+    watch = Watch()
+    with watch.part("`dssl embed` of the graph again, to Parquet"):
+        vectors = run.embed(Path(run_folder), resolve({"graph.source": source, "graph.nodes": nodes}).graph)
+        vectors.save(out)
+    return {"parts": watch.records, "shape": list(vectors.values.shape), "bytes": Path(out).stat().st_size}
+
+
+def measure_pack(source: str, nodes: str, out: str) -> dict[str, Any]:
+    from dssl import run, store
+    from dssl.resolve import resolve
+
+    watch = Watch()
+    with watch.part("`dssl pack`"):
+        store.pack(run.load_graph(resolve({"graph.source": source, "graph.nodes": nodes}).graph), out, overwrite=True)
+    with watch.part("`dssl pack --check`"):
+        store.check(out)
+    return {"parts": watch.records}
+
+
+def write_wide(folder: Path, nodes: int, features: int) -> None:
+    from dssl import disk, store
+    from dssl.graph import Graph
+
+    rng = np.random.default_rng(0)
+    x = disk.scratch((nodes, features))
+    for begin, block in disk.blocks(x):
+        x[begin : begin + len(block)] = rng.standard_normal(block.shape, dtype=np.float32)
+    edges = rng.integers(nodes, size=(2, 5 * nodes))
+    store.pack(Graph.from_edges(*edges, num_nodes=nodes, x=x, name="wide"), folder)
+
+
+def measure_limited(source: str, folder: str, limit: int) -> dict[str, Any]:
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    from dssl import load, run
+    from dssl.resolve import resolve
+
+    size = load(source).x.nbytes
+    try:
+        np.empty(size, np.uint8)
+        sys.exit("the limit does not hold")
+    except MemoryError:
+        pass
+    watch = Watch()
+    settings = ["epochs=1", "batch_size=512", "fanout=[5]", "threads=1"]
+    with watch.part("`dssl fit`, one epoch"):
+        run.fit(resolve({"graph.source": source}, settings=settings), Path(folder), overwrite=True)
+    with watch.part("`dssl embed`, to Parquet"):
+        run.embed(Path(folder), resolve({"graph.source": source}).graph).save(Path(folder) / "again.parquet")
+    return {"parts": watch.records, "size": size, "limit": limit}
+
+
+def call(*arguments: Any) -> dict[str, Any]:
+    """Measure in a process of its own."""
+    command = [sys.executable, __file__, "--measure", json.dumps(arguments)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def table(parts: list[dict[str, Any]], size: int) -> list[str]:
+    lines = [
+        "| part | seconds | of processors | largest memory, MB | × size | private, MB |",
+        "| --- " + "| --: " * 5 + "|",
+    ]
+    return lines + [
+        f"| {part['part']} | {part['seconds']:,} | {part['cpu']:,} | {part['peak_mb']:,} | "
+        f"{part['peak_mb'] * 2**20 / size:.2f} | {part['private_mb']:,} |"
+        for part in parts
+    ]
+
+
+def page(found: dict[str, Any], nodes: int) -> str:
+    memory = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal"))
+    processor = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name"))
+    lines = [
+        "# Large graphs",
+        "",
+        "Written by `python benchmarks/scale.py`; what is measured, and how, is in its first lines. "
+        f"{os.cpu_count()} cores ({processor.partition(':')[2].strip()}), {int(memory.split()[1]) >> 20} GB, "
+        f"Python {platform.python_version()}; the machine was shared (load {found['load']:.0f} for {os.cpu_count()} "
+        "cores), so the seconds of processors say more than those of the clock.",
+    ]
+    if "fit" in found:
+        fit = found["fit"]
+        batch, epochs = fit["chosen"]
+        lines += [
+            "",
+            f"## {nodes:,} nodes, from Parquet to Parquet",
+            "",
+            f"{fit['name']}: links and features take {fit['size'] / 2**20:,.0f} MB in float32. `dssl fit edges.parquet "
+            f"--nodes nodes.parquet` chose batches of {batch:,}; {epochs} epochs were trained here.",
+            "",
+            *table(
+                [*fit["parts"], *found.get("embed", {}).get("parts", []), *found.get("pack", {}).get("parts", [])],
+                fit["size"],
+            ),
+        ]
+        if "embed" in found:
+            rows, columns = found["embed"]["shape"]
+            lines += [
+                "",
+                f"The result is {rows:,} vectors of length {columns}, {found['embed']['bytes'] / 2**20:,.0f} MB.",
+            ]
+    if "limited" in found:
+        limited = found["limited"]
+        lines += [
+            "",
+            "## Features larger than the memory that the process may have",
+            "",
+            f"{limited['nodes']:,} nodes with {limited['features']:,} features: {limited['size'] / 2**20:,.0f} MB, "
+            f"{limited['size'] / limited['limit']:.1f} times the limit of {limited['limit'] / 2**20:,.0f} MB on what "
+            "the process and its libraries may allocate in all. In this table × size is of the features.",
+            "",
+            *table(limited["parts"], limited["size"]),
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--nodes", type=int, default=1_000_000)
+    parser.add_argument("--epochs", type=int, help="of training; by default what `dssl fit` chooses")
+    parser.add_argument("--parts", default="fit,embed,pack,limited")
+    parser.add_argument(
+        "--limited", type=int, nargs=3, default=(400_000, 1024, 512), help="nodes, features, limit in MB"
+    )
+    parser.add_argument("--work", type=Path, help="folder for the files; by default a temporary one")
+    parser.add_argument("--out", type=Path, help="write the page here")
+    parser.add_argument("--json", type=Path, help="write the records here; parts that are there already are kept")
+    parser.add_argument("--measure", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.measure:
+        name, *arguments = json.loads(options.measure)
+        print(json.dumps(globals()[f"measure_{name}"](*arguments)))
+        return
+    wanted = options.parts.split(",")
+    found = json.loads(options.json.read_text()) if options.json and options.json.exists() else {}
+    found["load"] = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as made:
+        work = options.work or Path(made)
+        work.mkdir(parents=True, exist_ok=True)
+        edges, nodes = str(work / "edges.parquet"), str(work / "nodes.parquet")
+        if {"fit", "embed", "pack"} & set(wanted) and not Path(nodes).exists():
+            write_tables(work, options.nodes)
+        if "fit" in wanted:
+            found["fit"] = call("fit", edges, nodes, str(work / "run"), options.epochs)
+        if "embed" in wanted:
+            found["embed"] = call("embed", str(work / "run"), edges, nodes, str(work / "vectors.parquet"))
+        if "pack" in wanted:
+            found["pack"] = call("pack", edges, nodes, str(work / "graph"))
+        if "limited" in wanted:
+            count, features, limit = options.limited
+            shutil.rmtree(work / "wide", ignore_errors=True)
+            write_wide(work / "wide", count, features)
+            found["limited"] = call("limited", str(work / "wide"), str(work / "wide-run"), limit << 20)
+            found["limited"] |= {"nodes": count, "features": features}
+            shutil.rmtree(work / "wide")
+        if options.json:
+            options.json.write_text(json.dumps(found, indent=2) + "\n")
+    text = page(found, options.nodes)
+    print(text)
+    if options.out:
+        from dssl import files
+
+        files.write_text(options.out, text)
+
+
+if __name__ == "__main__":
+    main()
