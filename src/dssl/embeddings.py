@@ -209,13 +209,13 @@ def _read_npz(path: Path) -> tuple[NDArray[Any], NDArray[np.float32]]:
 def _read_table(path: Path, ending: str) -> tuple[pa.Array, NDArray[np.float32]]:
     from pyarrow import parquet
 
+    if ending == ".parquet" and parquet.read_schema(path).names == ["id", "embedding"]:
+        return _read_lists(path)
     table = parquet.read_table(path) if ending == ".parquet" else _read_csv(path)
     names = table.column_names
     if not names or names[0] != "id":
         raise EmbeddingsError(f"the first column of {path} is {names[0] if names else None!r}; it must be 'id'")
     ids = pa.concat_arrays(table.column(0).chunks) if table.num_rows else pa.array([], table.schema.field(0).type)
-    if names[1:] == ["embedding"]:
-        return ids, _from_lists(table.column(1), path)
     if len(names) < 2:
         raise EmbeddingsError(f"{path} has no column beside 'id'; give 'embedding' or z0, z1, …")
     values = np.empty((table.num_rows, len(names) - 1), dtype=np.float32)
@@ -238,12 +238,26 @@ def _read_csv(path: Path) -> pa.Table:
     return csv.read_csv(path, convert_options=csv.ConvertOptions(column_types=types))
 
 
-def _from_lists(column: pa.ChunkedArray, path: Path) -> NDArray[np.float32]:
-    if not pa.types.is_fixed_size_list(column.type):
-        raise EmbeddingsError(f"column 'embedding' of {path} is {column.type}; it must be a fixed-size list of numbers")
-    flat = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in column.chunks]
-    values = np.concatenate(flat) if flat else np.empty(0)
-    dim = column.type.list_size
-    if values.size != len(column) * dim:
-        raise EmbeddingsError(f"column 'embedding' of {path} has missing vectors; give every node one")
-    return values.astype(np.float32, copy=False).reshape(len(column), dim)
+def _read_lists(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
+    """Read a column of lists block by block; where there are many, they go to a scratch file."""
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path, buffer_size=1 << 20) as file:
+        kinds = file.schema_arrow.types
+        if not pa.types.is_fixed_size_list(kinds[1]):
+            raise EmbeddingsError(
+                f"column 'embedding' of {path} is {kinds[1]}; it must be a fixed-size list of numbers"
+            )
+        dim = kinds[1].list_size
+        values = disk.matrix((file.metadata.num_rows, dim))
+        ids = []
+        at = 0
+        for block in file.iter_batches(batch_size=ROWS_AT_ONCE):
+            flat = block.column(1).flatten().to_numpy(zero_copy_only=False)
+            if flat.size != len(block) * dim:
+                raise EmbeddingsError(f"column 'embedding' of {path} has missing vectors; give every node one")
+            values[at : at + len(block)] = flat.reshape(len(block), dim)
+            disk.drop(values)
+            ids.append(block.column(0))
+            at += len(block)
+    return pa.concat_arrays(ids) if ids else pa.array([], kinds[0]), values
