@@ -15,8 +15,8 @@ features and drops links. As in the paper's code, the last layer too ends with b
 
 Where we differ: the loss is written as the sum of both directions of ``1 − cos``, which is Eq. 1 up to constants; 200
 epochs where the paper trains for 10,000, hence a larger learning rate without warm-up, and a τ that starts at 0.9: a
-target that keeps 0.99 in each of 200 steps hardly leaves where it began. Views lose half of the links and features: with
-the paper's weakest shares (0.1 to 0.3) the two views are so alike that the encoder stays near its random start.
+target that keeps 0.99 in each of 200 steps hardly leaves where it began. Views lose half of the links and features,
+where the paper chooses these shares, mostly smaller, for each of its graphs.
 """
 
 from __future__ import annotations
