@@ -159,7 +159,8 @@ def _comparison_page(found: Sequence[Facts], on_stage: Callable[[str], None]) ->
     trainings = {name: facts.records for name, facts in zip(names, found, strict=True)}
     recorded = dict.fromkeys(key for facts in found for record in facts.records for key in record if key != "epoch")
     curves = []
-    for name in [*(name for name in charts.CURVES if name in recorded), *(set(recorded) - set(charts.CURVES))]:
+    others = [name for name in recorded if name not in charts.CURVES]
+    for name in [*(name for name in charts.CURVES if name in recorded), *others]:
         chart = charts.lines(trainings, name)
         if chart is not None and len(chart["lines"]) > 1:
             title, words, _ = charts.CURVES.get(name, (of.short(name.replace("_", " ").capitalize()), "", ""))
@@ -175,7 +176,7 @@ def _comparison_page(found: Sequence[Facts], on_stage: Callable[[str], None]) ->
         runs=[_row(name, facts) for name, facts in zip(names, found, strict=True)],
         accuracy=page.chart(charts.intervals(_with_baseline(scores, found), looks)) if scores else None,
         one_graph=len({facts.summary.get("name") for facts in found}) == 1,
-        missing=[facts.folder for facts in found if not facts.evaluation],
+        missing=[facts.evaluate for facts in found if not facts.evaluation],
         curves=curves,
         settings=_different(found),
         seeds=_seeds(found),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +51,11 @@ class Facts:
     def name(self) -> str:
         """What the graph is called."""
         return short(self.summary.get("name", "graph"))
+
+    @property
+    def evaluate(self) -> str:
+        """The command that evaluates the run."""
+        return f"dssl evaluate {shlex.quote(str(self.folder))}"
 
     @property
     def last(self) -> dict[str, float | None]:
@@ -208,7 +214,7 @@ def _labels(facts: Facts) -> Verdict:
     result = facts.evaluation
     if not result:
         words = "How good the vectors are has not been measured."
-        return Verdict("Labels", "plain", "Not evaluated", words, f"dssl evaluate {facts.folder}")
+        return Verdict("Labels", "plain", "Not evaluated", words, facts.evaluate)
     if "probe" not in result:
         reason = result.get("skipped", {}).get("probe")
         words = f"No probe: {reason}." if reason else "The graph has no labels; only label-free measures apply."

@@ -260,7 +260,7 @@ def evaluation(folder: Path, result: Mapping[str, Any]) -> None:
     console.print(_evaluation_table(result))
     console.print(escape(_splits_line(result)), soft_wrap=True, highlight=False)
     reasons = [f"no {part}: {reason}" for part, reason in result.get("skipped", {}).items()]
-    for text in [*reasons, result.get("verdict", ""), f"open {folder / run.PICTURE}"]:
+    for text in [*reasons, result.get("verdict", ""), f"open {folder / run.PICTURE}, or see all: dssl report {folder}"]:
         if text:
             console.print(escape(text), soft_wrap=True, highlight=False)
 
