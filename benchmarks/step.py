@@ -208,12 +208,12 @@ def machine(threads: int) -> dict[str, float]:
     return {"copy": 2 * a.nbytes / min(copies), "gemm": 2 * 1024**3 / min(products)}
 
 
-def traffic(nodes: int, arcs: int, entries: int) -> tuple[float, float]:
+def traffic(nodes: int, arcs: int, entries: int, sparse: bool) -> tuple[float, float]:
     """Bytes and operations of a step of ours, by the model that results/step.md states."""
     row = 4 * DIM
     sparse_products = 7 * arcs * (row + 8)
     head = arcs * ((row + 8 + 8 * FACTORS) + (3 * row + 8 + 4 * FACTORS))
-    inputs = 3 * entries * (row + 8)
+    inputs = 3 * entries * (row + 8 if sparse else 4)
     node_level = 50 * nodes * row
     operations = arcs * (7 * 2 * DIM + 4 * 2 * DIM * FACTORS) + 2 * DIM * DIM * nodes * 12 + 3 * entries * 2 * DIM
     return sparse_products + head + inputs + node_level, operations
@@ -345,7 +345,8 @@ def measure(name: str, threads: int, seconds: float) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         graph = our_graph(name)
-        entries = int(graph.x.nnz) if hasattr(graph.x, "nnz") else int(graph.x.size)
+        sparse = hasattr(graph.x, "nnz")
+        entries = int(graph.x.nnz if sparse else graph.x.size)
         needed = NAIVE_ROWS * 4 * DIM * graph.num_arcs
         fits = needed < 0.6 * free_memory()
         if fits:
@@ -378,7 +379,7 @@ def measure(name: str, threads: int, seconds: float) -> dict[str, Any]:
                         steps[label].append(worker.ask())
             able = made[OURS].ask("machine")
     ours = middle(steps[OURS], "ms")
-    moved, computed = traffic(record["nodes"], record["arcs"], entries)
+    moved, computed = traffic(record["nodes"], record["arcs"], entries, sparse)
     record |= {
         "speedup": None,
         "memory_ratio": None,
@@ -521,11 +522,11 @@ with any number of threads; what torch's matrix products give is up to torch.
 The model of the traffic, for N nodes, A arcs (links both ways), nnz entries of the features and rows of 64 floats,
 which are 256 bytes: seven sparse products (four forward, two backward, one for the alignment) read a row, an index and
 a weight per arc, 7 · 264 A; the head reads a row per arc forward, and backward reads one and changes another, with the
-rows of K sums, 328 A + 808 A; the features are multiplied three times, 3 · 264 nnz; some 50 arrays of N rows are read
-or written, 50 · 256 N. Operations: 128 per arc in each sparse product, 1,024 per arc in each of the head's four products,
-twelve products of N × 64 by 64 × 64, 3 · 128 nnz for the features. *Of copy bandwidth* is bytes over time over the
-bandwidth of a copy; a row that a cache still holds counts as if it came from memory. *Of GEMM rate* is operations over
-time over the rate of a large matrix product.
+rows of K sums, 328 A + 808 A; the features are multiplied three times, 3 · 264 nnz, or 3 · 4 nnz if they are dense;
+some 50 arrays of N rows are read or written, 50 · 256 N. Operations: 128 per arc in each sparse product, 1,024 per arc
+in each of the head's four products, twelve products of N × 64 by 64 × 64, 3 · 128 nnz for the features. *Of copy
+bandwidth* is bytes over time over the bandwidth of a copy; a row that a cache still holds counts as if it came from
+memory. *Of GEMM rate* is operations over time over the rate of a large matrix product.
 
 ## Growth
 

@@ -71,8 +71,8 @@ def test_parts_change_rounding_alone(valued: bool) -> None:
 def test_few_links_and_links_out_of_order_are_one_part(monkeypatch: pytest.MonkeyPatch) -> None:
     links = large_links()
     assert len(Plan.build(links).rows) == 2
-    monkeypatch.setattr(headpass, "MANY", 1000)
-    assert len(Plan.build(links).rows) == headpass.PARTS + 1
+    monkeypatch.setattr(headpass, "PARTS", ((1000, 3), (2000, 5), (10**9, 7)))
+    assert len(Plan.build(links).rows) == 6
     turned = sparse.csr_array((links.data[::-1], links.indices[::-1], links.nnz - links.indptr[::-1]), links.shape)
     assert len(Plan.build(turned).rows) == 2
 

@@ -55,8 +55,7 @@ Doubles = NDArray[np.float64]
 
 GROUP = 8  # links at a time, and factors to a vector
 PANEL = 16  # hidden values to a panel: scratch arrays are (panel, link or factor, 16)
-PARTS = 4  # of rows and of columns, where links are many
-MANY = 200_000  # links that are worth more than one part
+PARTS = ((200_000, 4), (4_000_000, 8))  # links from which on rows and columns have so many parts
 
 # Hidden values (link, 16) times columns of W₂ (16, factor); slopes (factor, link) times W₂ (factor, 16); slopes times
 # hidden values.
@@ -88,13 +87,14 @@ class Plan:
 
     @classmethod
     def build(cls, links: sparse.csr_array, *, parts: int | None = None) -> Plan:
-        """Cut links of shape ``(C, n)`` into parts of about as many links; by default into `PARTS`, or one if few."""
+        """Cut links of shape ``(C, n)`` into parts of about as many links; how many, `PARTS` says by default."""
         indptr = cast(Indptr, links.indptr.astype(np.int64, copy=False))
         indices = cast(Indices, links.indices.astype(np.int32, copy=False))
         weights = cast(Floats, links.data.astype(np.float32, copy=False))
         centres, columns = int(links.shape[0]), int(links.shape[1])
         if parts is None:
-            parts = PARTS if indices.size >= MANY and links.has_sorted_indices else 1
+            several = [number for least, number in PARTS if indices.size >= least and links.has_sorted_indices]
+            parts = several[-1] if several else 1
         if parts == 1:
             rows, starts = np.array([0, centres], np.int64), np.stack([indptr[:-1], indptr[1:]])
             return cls(indptr, indices, weights, columns, rows, starts)

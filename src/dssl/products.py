@@ -94,8 +94,10 @@ def spmm(indptr: Indptr, indices: Indices, values: Floats, dense: Floats, out: F
         out[:] = wide[:, :columns]
         return
     several = indices.size * columns > FEW and use_threads(threads, CHUNKS)
-    shares = np.linspace(0, indices.size, CHUNKS + 1)[1:-1] if several else np.empty(0)
-    cuts = np.concatenate([[0], np.searchsorted(indptr, shares), [len(out)]]).astype(np.int64)
+    cuts = np.array([0, len(out)], np.int64)
+    if several:
+        shares = np.linspace(0, indices.size, CHUNKS + 1)[1:-1]
+        cuts = np.concatenate([cuts[:1], np.searchsorted(indptr, shares), cuts[1:]])
     addresses = [memory(array) for array in (indptr, indices, values, dense)]
     (_multiply_together if several else _multiply_alone)(
         cuts, max(indices.size - 1, 0), *addresses, columns, memory(out)

@@ -21,7 +21,6 @@ from dssl.vectors import (
     fma,
     load,
     maximum,
-    memory,
     number,
     put_number,
     splat,
@@ -41,7 +40,8 @@ def _fits(*arrays: Tensor) -> bool:
 
 
 def _address(tensor: Tensor) -> int:
-    return memory(tensor.detach().numpy())
+    assert tensor.is_contiguous()
+    return tensor.data_ptr()
 
 
 def _run(alone: Any, together: Any, shape: torch.Size, *arguments: Any) -> None:

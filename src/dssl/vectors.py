@@ -272,7 +272,7 @@ def tile(rows: int, vectors: int, depth: int, *, a_row: int, a_column: int, b_ro
 def memory(array: NDArray[Any]) -> int:
     """Return the address of a contiguous array; 0 for one that is empty. The caller keeps the array alive."""
     assert array.flags.c_contiguous
-    return int(array.ctypes.data) if array.size else 0
+    return int(array.__array_interface__["data"][0]) if array.size else 0
 
 
 def compiled(function: Callable[..., Any], *, parallel: bool = False) -> Any:

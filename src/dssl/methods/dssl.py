@@ -355,8 +355,8 @@ class DSSLModel(nn.Module):
         It minimises Eq. 5 over q for an entropy weight of σ₂², the one that follows from the derivation.
         """
         shifts = self.shift_vectors()
-        centre = log_p - (2 * v @ shifts.T + shifts.square().sum(dim=1)) / self.sigma2
-        return centre, 2 * z @ shifts.T / self.sigma2
+        centre = log_p - (v @ (2 * shifts).T + shifts.square().sum(dim=1)) / self.sigma2
+        return centre, z @ (2 * shifts).T / self.sigma2
 
     def _logits(self, v: Tensor, z: Tensor, log_p: Tensor, start: Tensor, end: Tensor) -> Tensor:
         if self.inference == "uniform":
@@ -474,7 +474,7 @@ def local_loss(batch: Batch, found: posterior.Statistics, v: Tensor, z: Tensor, 
     """
     centre, neighbour = batch.link_sums
     apart = squares_and_products(centre, v, batch.neighbours @ z) + weighted_squares(neighbour, z)
-    shifted = (found.by_centre * (2 * v @ shifts.T + shifts.square().sum(dim=1))).sum()
+    shifted = (found.by_centre * (v @ (2 * shifts).T + shifts.square().sum(dim=1))).sum()
     return apart + shifted - 2 * (found.by_neighbour * (z @ shifts.T)).sum()
 
 
