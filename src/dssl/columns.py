@@ -134,7 +134,7 @@ class ParquetColumns:
 
         self.title = str(path)
         try:
-            self._file = pq.ParquetFile(path, buffer_size=1 << 20)  # not a whole row group at a time
+            self._file = pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)  # or it keeps all that it read
         except (pa.ArrowException, OSError) as error:
             raise GraphError(
                 f"{path} is not a Parquet file ({one_line(error)}); write it again, or name it after what it is"

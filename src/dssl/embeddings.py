@@ -242,7 +242,7 @@ def _read_lists(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
     """Read a column of lists block by block; where there are many, they go to a scratch file."""
     from pyarrow import parquet
 
-    with parquet.ParquetFile(path, buffer_size=1 << 20) as file:
+    with parquet.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
         kinds = file.schema_arrow.types
         if not pa.types.is_fixed_size_list(kinds[1]):
             raise EmbeddingsError(
