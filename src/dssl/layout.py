@@ -20,8 +20,9 @@ from dssl.rng import integer, stream
 Kind = Literal["auto", "tsne", "pca"]
 
 MAP = "map.parquet"
-FORMAT = b"2"  # raise it when coordinates come out differently: stored ones are then made anew
+FORMAT = b"3"  # raise it when coordinates come out differently: stored ones are then made anew
 SAMPLE = 10_000  # nodes that t-SNE itself places: about 1.6 s per thousand
+NEIGHBOURS = 5  # the distance to the fifth is how far places are apart: no clumps are seen that are none
 MOST_PLACED = 1_000_000  # a second per 10,000; beyond, principal components take a few seconds in all
 
 
@@ -154,7 +155,8 @@ def _beside_nearest(
 
     near = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(known.astype(np.float32))
     at = near.kneighbors(others.astype(np.float32), return_distance=False)[:, 0]
-    apart = np.median(NearestNeighbors(n_neighbors=1).fit(places).kneighbors()[0])
+    around = NearestNeighbors(n_neighbors=min(NEIGHBOURS, len(places) - 1)).fit(places)
+    apart = np.median(around.kneighbors()[0][:, -1])
     return np.asarray(places[at] + apart * stream(seed, "beside").standard_normal((len(others), 2)), np.float32)
 
 
