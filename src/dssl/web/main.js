@@ -131,19 +131,19 @@ async function showNode(node) {
     home.dataset.node = "";
     return;
   }
+  const asked = data.nearest(node); // the server looks while this page does
   const away = distances(data, node);
+  const near = el("div");
   home.dataset.state = "partial";
   home.dataset.node = node;
-  home.replaceChildren(...panel.node(data, node, away, null, act));
-  if (home.getBoundingClientRect().top < 0) home.scrollIntoView();
+  home.replaceChildren(...panel.node(data, node, away, near, act));
+  requestAnimationFrame(() => home.getBoundingClientRect().top < 0 && home.scrollIntoView());
   get("status").textContent = `Node ${short(data.ids[node])}`;
   try {
-    const near = await data.nearest(node);
-    if (state.node !== node) return;
-    home.replaceChildren(...panel.node(data, node, away, near, act));
-    home.dataset.state = "complete";
+    near.replaceChildren(...panel.nearest(data, await asked, away, act));
+    if (state.node === node) home.dataset.state = "complete";
   } catch (error) {
-    if (state.node === node) home.append(el("p", { class: "hint" }, `The nearest nodes could not be read: ${error.message}.`));
+    near.replaceChildren(el("p", { class: "hint" }, `The nearest nodes could not be read: ${error.message}.`));
   }
 }
 
@@ -215,7 +215,7 @@ function repaint() {
   const none = colour.parse(colour.themed("--dim"));
   const byCode = column.kind === "category" ? column.names.map((_, code) => colour.parse(panel.tint(column, code))) : null;
   const shades = byCode ? null : Array.from({ length: 256 }, (_, i) => colour.shade(i / 255));
-  const opacity = data.nodes > 20_000 ? 200 : 230;
+  const [opacity, faint] = data.nodes > 20_000 ? [200, 18] : [230, 38];
   for (let node = 0, at = 0; node < data.nodes; node += 1, at += 4) {
     const own = column.values[node];
     let rgb = none;
@@ -225,7 +225,7 @@ function repaint() {
     tints[at + 1] = rgb[1];
     tints[at + 2] = rgb[2];
     const dimmed = (selected.size && !selected.has(node)) || (lit && !lit.ends.has(node));
-    tints[at + 3] = dimmed ? 38 : opacity;
+    tints[at + 3] = dimmed ? faint : opacity;
   }
   map.paint(tints);
   marks();

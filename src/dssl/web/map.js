@@ -1,6 +1,9 @@
 // The map: points and links in WebGL 2, by hand. All it takes is two small programs and three buffers; a library
 // would be larger than the rest of the page and would have to be kept alive. Rings and the lasso are on a 2-d canvas.
 
+const SMOOTH = 20_000; // nodes
+const FEWEST = 3000; // points that are drawn while the map moves, however slow the machine
+
 const VERTEX = `#version 300 es
 in vec2 place; in vec4 colour; uniform vec2 centre; uniform vec2 scale; uniform float size; out vec4 tint;
 void main() { gl_Position = vec4((place - centre) * scale, 0.0, 1.0); gl_PointSize = size; tint = colour; }`;
@@ -34,7 +37,11 @@ export class PointMap {
     this.lassoing = false;
     this.pointers = new Map();
     this.grid = gridOf(points);
-    this.gl = canvas.getContext("webgl2", { antialias: true, alpha: true, premultipliedAlpha: true });
+    this.order = shuffled(this.count); // so that no class lies on top, and that any first part is a fair sample
+    this.budget = this.count;
+    // Points are smooth by themselves; links are, where it costs little.
+    const antialias = this.count <= SMOOTH;
+    this.gl = canvas.getContext("webgl2", { antialias, alpha: true, premultipliedAlpha: true });
     if (this.gl) this.prepare();
     this.resize();
     this.fit();
@@ -48,8 +55,10 @@ export class PointMap {
     this.buffers = { places: gl.createBuffer(), tints: gl.createBuffer(), ends: gl.createBuffer(), shades: gl.createBuffer() };
     gl.enable(gl.BLEND);
     gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
-    this.upload("places", this.points);
-    this.upload("tints", this.tints);
+    const places = new Float32Array(this.points.length);
+    this.order.forEach((node, i) => places.set(this.points.subarray(2 * node, 2 * node + 2), 2 * i));
+    this.upload("places", places);
+    this.paint(this.tints);
     this.upload("ends", this.lines.places);
     this.upload("shades", this.lines.tints);
   }
@@ -62,7 +71,10 @@ export class PointMap {
   /** Colour the points: red, green, blue and opacity of each, 0 to 255. */
   paint(tints) {
     this.tints = tints;
-    if (this.gl) this.upload("tints", tints);
+    if (this.gl) {
+      const given = new Uint32Array(tints.buffer);
+      this.upload("tints", Uint32Array.from(this.order, (node) => given[node]));
+    }
     this.redraw();
   }
 
@@ -80,7 +92,7 @@ export class PointMap {
   mark(rings, spokes) {
     this.rings = rings;
     this.spokes = spokes;
-    this.redraw();
+    this.redraw(false);
   }
 
   resize() {
@@ -128,17 +140,40 @@ export class PointMap {
 
   get size() {
     const room = Math.sqrt((this.width * this.height) / Math.max(this.count, 1));
-    return Math.max(1.6, Math.min(0.62 * room * Math.sqrt(this.zoom / this.whole), 11));
+    return Math.max(2.2, Math.min(0.62 * room * Math.sqrt(this.zoom / this.whole), 11));
   }
 
-  redraw() {
+  /** Draw with the next picture; `all` but where only rings, spokes or the lasso have changed. */
+  redraw(all = true) {
+    this.stale ||= all;
     if (this.waiting) return;
     this.waiting = true;
-    requestAnimationFrame(() => {
+    requestAnimationFrame((now) => {
       this.waiting = false;
-      if (this.gl && !this.gl.isContextLost()) this.draw();
+      if (this.moving) this.adapt(now - this.before);
+      this.before = now;
+      if (this.stale && this.gl && !this.gl.isContextLost()) this.draw();
+      this.stale = false;
       this.drawOver();
     });
+  }
+
+  /** Where pictures come too slowly, draw fewer points while the map moves; all of them once it rests. */
+  adapt(milliseconds) {
+    if (milliseconds > 45) this.budget = Math.max(FEWEST, Math.floor(this.budget / 2));
+    else if (milliseconds < 22) this.budget = Math.min(this.count, Math.ceil(this.budget * 1.3));
+  }
+
+  moved() {
+    this.fitted = false;
+    this.before = this.moving ? this.before : NaN; // the time since the last movement says nothing
+    this.moving = true;
+    clearTimeout(this.rest);
+    this.rest = setTimeout(() => {
+      this.moving = false;
+      this.redraw();
+    }, 200);
+    this.redraw();
   }
 
   draw() {
@@ -147,7 +182,7 @@ export class PointMap {
     gl.clearColor(0, 0, 0, 0);
     gl.clear(gl.COLOR_BUFFER_BIT);
     this.run("lines", "ends", "shades", gl.LINES, this.lines.places.length / 2);
-    this.run("points", "places", "tints", gl.POINTS, this.count);
+    this.run("points", "places", "tints", gl.POINTS, this.moving ? Math.min(this.count, this.budget) : this.count);
   }
 
   run(name, places, tints, kind, count) {
@@ -243,14 +278,12 @@ export class PointMap {
     const [px, py] = this.toPlane(x, y);
     this.zoom = Math.max(this.whole * 0.4, Math.min(this.zoom * factor, this.whole * 4000));
     this.centre = [px - (x - this.width / 2) / this.zoom, py + (y - this.height / 2) / this.zoom];
-    this.fitted = false;
-    this.redraw();
+    this.moved();
   }
 
   pan(dx, dy) {
     this.centre = [this.centre[0] - dx / this.zoom, this.centre[1] + dy / this.zoom];
-    this.fitted = false;
-    this.redraw();
+    this.moved();
   }
 
   listen() {
@@ -307,7 +340,7 @@ export class PointMap {
       this.pan((x - before[0]) / 2, (y - before[1]) / 2);
     } else if (this.path) {
       this.path.push([x, y]);
-      this.redraw();
+      this.redraw(false);
     } else if (this.travelled > 4) {
       this.pan(x - before[0], y - before[1]);
     }
@@ -318,10 +351,22 @@ export class PointMap {
     if (!this.pointers.delete(event.pointerId)) return;
     const path = this.path;
     this.path = null;
-    this.redraw();
+    this.redraw(false);
     if (path && path.length > 2 && this.travelled > 4) this.told.lasso(this.inside(thinned(path, 200)));
     else if (this.travelled <= 4) this.told.pick(this.at(event.offsetX, event.offsetY));
   }
+}
+
+/** The numbers below `count` in an order that is always the same and has no pattern (Fisher and Yates). */
+function shuffled(count) {
+  const order = Uint32Array.from({ length: count }, (_, i) => i);
+  let state = 1;
+  for (let i = count - 1; i > 0; i -= 1) {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0; // Numerical Recipes' generator
+    const j = Math.floor((state / 2 ** 32) * (i + 1));
+    [order[i], order[j]] = [order[j], order[i]];
+  }
+  return order;
 }
 
 function thinned(path, most) {

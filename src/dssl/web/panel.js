@@ -2,7 +2,7 @@
 
 import * as colour from "./colour.js";
 import { bar, count, dot, el, number, percent, short, svg } from "./dom.js";
-import { classPairs, drawn, farAlike, linksOf, nodePosterior, usage } from "./graph.js";
+import { NOWHERE, classPairs, drawn, farAlike, linksOf, nodePosterior, usage } from "./graph.js";
 
 const AT_FIRST = 6; // rows of a list before it is opened
 const MOST_ROWS = 200;
@@ -42,8 +42,8 @@ export function factors(data, chosen, lit, choose) {
   return made;
 }
 
-/** Everything about a node. `near` are its nearest nodes, or null while they are on their way. */
-export function node(data, chosen, away, near, act) {
+/** Everything about a node; its nearest nodes, which are on their way, go to `home` later. */
+export function node(data, chosen, away, home, act) {
   const label = data.column("label");
   const links = linksOf(data, chosen);
   const q = nodePosterior(data, chosen);
@@ -66,10 +66,8 @@ export function node(data, chosen, away, near, act) {
     made.push(ego(data, chosen, links, act));
     made.push(list(links.map((link) => row(data, link.node, act, link.arrow, link.q && bar(link.q, colour.factor), link.q && `${link.factor}: ${percent(link.certainty)}`))));
   }
-  made.push(heading("Nearest in the embedding", near ?? [], act));
-  if (!near) made.push(el("p", { class: "hint" }, "Looking …"));
-  else if (!near.length) made.push(el("p", { class: "hint" }, "There is no other node."));
-  else made.push(list(near.map((found) => row(data, found.node, act, steps(away[found.node]), null, found.cosine.toFixed(3), "cosine"))));
+  made.push(home);
+  home.replaceChildren(heading("Nearest in the embedding", [], act), el("p", { class: "hint" }, "Looking …"));
   if (data.factors) {
     const { least, found } = q ? farAlike(data, chosen, away, FAR_NODES) : { found: [] };
     made.push(heading("Far away, for the same reasons", found, act));
@@ -82,6 +80,13 @@ export function node(data, chosen, away, near, act) {
     }
   }
   return made;
+}
+
+/** The nodes with the most similar vectors. */
+export function nearest(data, found, away, act) {
+  const title = heading("Nearest in the embedding", found, act);
+  if (!found.length) return [title, el("p", { class: "hint" }, "There is no other node.")];
+  return [title, list(found.map((each) => row(data, each.node, act, steps(away[each.node]), null, each.cosine.toFixed(3), "cosine")))];
 }
 
 function heading(text, rows, act) {
@@ -118,7 +123,7 @@ function list(rows) {
 }
 
 function steps(distance) {
-  if (distance < 0) return "no path";
+  if (distance === NOWHERE) return "no path";
   return distance === 1 ? "linked" : `${distance} links`;
 }
 
