@@ -23,7 +23,7 @@ MAP = "map.parquet"
 FORMAT = b"3"  # raise it when coordinates come out differently: stored ones are then made anew
 SAMPLE = 10_000  # nodes that t-SNE itself places: about 1.6 s per thousand
 NEIGHBOURS = 5  # the distance to the fifth is how far places are apart: no clumps are seen that are none
-MOST_PLACED = 1_000_000  # a second per 10,000; beyond, principal components take a few seconds in all
+MOST_PLACED = 1_000_000  # half a second per 10,000, a minute in all; their principal components take a second
 
 
 @dataclass(frozen=True, slots=True, eq=False)
