@@ -20,10 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dssl import disk
+from dssl.averages import Averages
 from dssl.errors import GraphError, nearest
 from dssl.graph import Change, Graph
 from dssl.matrices import normalised_matrix
-from dssl.svd import truncated_svd
+from dssl.svd import symmetric_components, truncated_svd
 
 Structure = Literal["degree", "svd", "identity"]
 KINDS: tuple[Structure, ...] = ("degree", "svd", "identity")
@@ -128,6 +130,10 @@ def svd_features(graph: Graph, dim: int, seed: int = 0) -> tuple[NDArray[np.floa
     Returns:
         Features ``(N, min(dim, N))`` and their names.
     """
+    if not graph.directed and graph.num_nodes > disk.LARGE:
+        values, x = symmetric_components(Averages(graph).normalised, graph.num_nodes, dim, seed=seed)
+        x *= np.where(np.abs(values) < 1e-5, 0, values * np.sqrt(graph.num_nodes)).astype(np.float32)
+        return x, tuple(f"svd {i}" for i in range(x.shape[1]))
     matrix = normalised_matrix(graph.adjacency())
     if not graph.directed:
         x = _leading(matrix, dim, seed)
