@@ -20,9 +20,10 @@ venv: .venv/.installed ## create .venv and install dssl with the tested versions
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
-demo: venv ## embed Python's standard library as a graph, evaluate, and say what to open
+demo: venv ## embed Python's standard library as a graph, evaluate, and write a page about it
 	$(BIN)/dssl fit python:stdlib --out runs/demo --overwrite --set splits=3
 	$(BIN)/dssl evaluate runs/demo
+	$(BIN)/dssl report runs/demo
 
 test: check ## format, lint, types and the tests: what CI runs
 
@@ -43,11 +44,16 @@ unit: venv
 slow: venv ## the tests that take long
 	$(BIN)/pytest -m slow
 
-bench: venv ## speed and memory: reading ten million edges, beside pandas
+bench: venv ## speed and memory, each beside an alternative in the same run; writes to results/ (about an hour)
 	$(BIN)/python benchmarks/ingest.py
+	$(BIN)/python benchmarks/step.py
+	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python benchmarks/distributed.py
+	$(BIN)/python benchmarks/explore.py
 
-results: venv ## the tables of results/ for DSSL and the baselines (an hour or two from nothing; goes on where it stopped)
-	$(BIN)/dssl reproduce table1 table2 table4 factors --methods dssl,sanity
+results: venv ## the tables of results/ (many hours from nothing; what is stored is not done again)
+	$(BIN)/dssl reproduce table1 table2 table4 table5 table6 factors summary
+	$(BIN)/python benchmarks/recipes.py
 	$(BIN)/python benchmarks/paper_terms.py
 	$(BIN)/python benchmarks/decoupling.py
 
