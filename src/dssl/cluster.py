@@ -5,13 +5,14 @@ It needs the extra ``dssl[ray]`` on every machine of the cluster.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 from dssl import config as configuration
 from dssl import run
 from dssl.config import Config
-from dssl.errors import ConfigError
+from dssl.errors import ConfigError, RunError
 
 
 def fit_on_ray(
@@ -37,10 +38,12 @@ def fit_on_ray(
         storage: where Ray keeps its own notes; by default ``~/ray_results``.
     """
     try:
-        from ray.train import FailureConfig, RunConfig, ScalingConfig
+        from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
         from ray.train.torch import TorchConfig, TorchTrainer
     except ImportError:
         raise ConfigError("fit_on_ray needs Ray, which is not installed; use `pip install dssl[ray]`") from None
+    from dssl import distributed
+
     if num_workers < 1:
         raise ConfigError(f"num_workers is {num_workers}, but must be at least 1")
     place = Path(folder).resolve()
@@ -53,7 +56,14 @@ def fit_on_ray(
         scaling_config=ScalingConfig(num_workers=num_workers, use_gpu=use_gpu),
         run_config=RunConfig(failure_config=FailureConfig(max_failures=max_failures), storage_path=storage),
     )
-    trainer.fit()
+    try:
+        trainer.fit()
+    except TrainingFailedError as error:
+        told = re.findall(r"^dssl\.errors\.\w+: (.+)$", str(error), re.MULTILINE)
+        own = [line for line in told if line != distributed.OTHERS]
+        if not own:
+            raise
+        raise RunError(own[0]) from None
     return dict(*run.read_metrics(place)[-1:])
 
 

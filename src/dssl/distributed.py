@@ -33,6 +33,7 @@ from dssl.errors import ConfigError, DsslError, LostError, RunError
 # A process that dies is noticed at once, as its connection closes. This is for a machine that falls silent, and longer
 # than the differences between processes may be: in reading the graph, or in what the first one writes.
 TIMEOUT = timedelta(minutes=30)
+OTHERS = "another process of this job could not begin, and says why"
 _Sliced = TypeVar("_Sliced")
 
 
@@ -128,7 +129,7 @@ def together() -> Iterator[None]:
         count(1)
         raise
     if count(0):
-        raise RunError("another process of this job could not begin, and says why")
+        raise RunError(OTHERS)
 
 
 # --- sums ------------------------------------------------------------------------------------------------------------
