@@ -1,6 +1,6 @@
 """A large graph from Parquet to Parquet, and one whose features do not fit the memory that a process may have.
 
-    python benchmarks/scale.py [--nodes 1_000_000] [--out results/scale.md] [--parts fit,embed,pack,limited]
+    python benchmarks/scale.py [--nodes 250_000,1_000_000] [--out results/scale.md] [--parts fit,embed,pack,limited]
 
 The graph has ten links per node, power-law degrees, 128 features and eight classes. Every part is a process of its
 own that is watched while it runs: seconds of the clock and of the processors, the largest resident size (``VmHWM``) and
@@ -8,9 +8,9 @@ the largest anonymous part of it (what the system cannot take back). The yardsti
 features, in float32. ``--epochs`` cuts the training short (by default `dssl fit` takes four epochs of a million nodes).
 
 The limited part packs a graph of fewer nodes and many features, and trains and embeds it in a process whose private
-memory the system limits to a third of the features or less (``RLIMIT_DATA``). That limit, and not ``ulimit -v``,
-because it counts what a process allocates and not the files that it maps; a control group would count both and needs
-rights.
+memory the system limits (``RLIMIT_DATA``): to what it has after a training on a tiny graph, which brings in the
+libraries and the compiled code, and a part of the size of the features. That limit, and not ``ulimit -v``, because it
+counts what a process allocates and not the files that it maps; a control group would count both and needs rights.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Watch:
         self.largest = 0
         start, cpu = time.perf_counter(), time.process_time()
         yield
-        self.records.append(
+        self.add(
             {
                 "part": name,
                 "seconds": round(time.perf_counter() - start, 1),
@@ -100,7 +100,11 @@ class Watch:
                 "private_mb": round(max(self.largest, *status("RssAnon")) / 2**20),
             }
         )
-        print(self.records[-1], file=sys.stderr, flush=True)
+
+    def add(self, record: dict[str, Any]) -> None:
+        """Note a part, and say so: a long run shows how far it is."""
+        self.records.append(record)
+        print(json.dumps(record), file=sys.stderr, flush=True)
 
 
 def wrap(watch: Watch, owner: Any, name: str, title: str) -> None:
@@ -150,21 +154,18 @@ def measure_fit(source: str, nodes: str | None, folder: str, epochs: int | None)
         return made
 
     loader.hop_features = with_mark
-    first: list[int] = []
 
     def epoch(record: Any) -> None:
         mark()
-        if not first:
-            first.extend([*status("VmHWM"), watch.largest])
+        if len(marks) == 2:
+            (a, b), (c, d) = marks
+            shown = {"part": "an epoch", "seconds": round(c - a, 1), "cpu": round(d - b, 1)}
+            peaks = round(status("VmHWM")[0] / 2**20), round(watch.largest / 2**20)
+            watch.add(shown | {"peak_mb": peaks[0], "private_mb": peaks[1]})
         found["loss"] = record["loss"]
 
     start, cpu = time.perf_counter(), time.process_time()
     outcome = run.fit(config, Path(folder), overwrite=True, on_graph=graph_read, on_epoch=epoch)
-    (a, b), (c, d) = marks[:2]
-    shown = {"part": "an epoch", "seconds": round(c - a, 1), "cpu": round(d - b, 1)}
-    shown |= {"peak_mb": round(first[0] / 2**20), "private_mb": round(first[1] / 2**20)}
-    at = next(i for i, record in enumerate(watch.records) if "layer by layer" in record["part"])
-    watch.records.insert(at, shown)
     total = {"part": "all of `dssl fit`", "seconds": round(time.perf_counter() - start, 1)}
     total["cpu"] = round(time.process_time() - cpu, 1)
     total["peak_mb"] = max(record["peak_mb"] for record in watch.records)
@@ -207,11 +208,17 @@ def write_wide(folder: Path, nodes: int, features: int) -> None:
     store.pack(Graph.from_edges(*edges, num_nodes=nodes, x=x, name="wide"), folder)
 
 
-def measure_limited(source: str, folder: str, limit: int) -> dict[str, Any]:
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-    from dssl import load, run
+def measure_limited(source: str, tiny: str, folder: str, room: int) -> dict[str, Any]:
+    from dssl import disk, load, pairs, run
     from dssl.resolve import resolve
 
+    settings = ["epochs=1", "batch_size=256", "fanout=[5]", "threads=1"]
+    large = disk.LARGE
+    disk.LARGE = pairs.LARGE = 1000  # the tiny graph goes the way of the large one
+    run.fit(resolve({"graph.source": tiny}, settings=settings), Path(folder), overwrite=True)
+    disk.LARGE = pairs.LARGE = large
+    (before,) = status("VmData")
+    resource.setrlimit(resource.RLIMIT_DATA, (before + room,) * 2)
     size = load(source).x.nbytes
     try:
         np.empty(size, np.uint8)
@@ -219,12 +226,11 @@ def measure_limited(source: str, folder: str, limit: int) -> dict[str, Any]:
     except MemoryError:
         pass
     watch = Watch()
-    settings = ["epochs=1", "batch_size=512", "fanout=[5]", "threads=1"]
     with watch.part("`dssl fit`, one epoch"):
         run.fit(resolve({"graph.source": source}, settings=settings), Path(folder), overwrite=True)
     with watch.part("`dssl embed`, to Parquet"):
         run.embed(Path(folder), resolve({"graph.source": source}).graph).save(Path(folder) / "again.parquet")
-    return {"parts": watch.records, "size": size, "limit": limit}
+    return {"parts": watch.records, "size": size, "room": room, "before": before}
 
 
 def call(*arguments: Any) -> dict[str, Any]:
@@ -246,7 +252,7 @@ def table(parts: list[dict[str, Any]], size: int) -> list[str]:
     ]
 
 
-def page(found: dict[str, Any], nodes: int) -> str:
+def page(found: dict[str, Any]) -> str:
     memory = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal"))
     processor = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name"))
     lines = [
@@ -254,87 +260,97 @@ def page(found: dict[str, Any], nodes: int) -> str:
         "",
         "Written by `python benchmarks/scale.py`; what is measured, and how, is in its first lines. "
         f"{os.cpu_count()} cores ({processor.partition(':')[2].strip()}), {int(memory.split()[1]) >> 20} GB, "
-        f"Python {platform.python_version()}; the machine was shared (load {found['load']:.0f} for {os.cpu_count()} "
-        "cores), so the seconds of processors say more than those of the clock.",
+        f"Python {platform.python_version()}, one thread; the machine was shared (load {found['load']:.0f} for "
+        f"{os.cpu_count()} cores), so the seconds of processors say more than those of the clock.",
     ]
-    if "fit" in found:
-        fit = found["fit"]
+    for nodes, parts in sorted(found["sizes"].items(), key=lambda item: int(item[0])):
+        fit = parts["fit"]
         batch, epochs = fit["chosen"]
+        every = [part for name in ("fit", "embed", "pack") for part in parts.get(name, {}).get("parts", [])]
         lines += [
             "",
-            f"## {nodes:,} nodes, from Parquet to Parquet",
+            f"## {int(nodes):,} nodes, from Parquet to Parquet",
             "",
             f"{fit['name']}: links and features take {fit['size'] / 2**20:,.0f} MB in float32. `dssl fit edges.parquet "
-            f"--nodes nodes.parquet` chose batches of {batch:,}; {epochs} epochs were trained here.",
+            f"--nodes nodes.parquet` chose batches of {batch:,}; epochs trained here: {epochs}.",
             "",
-            *table(
-                [*fit["parts"], *found.get("embed", {}).get("parts", []), *found.get("pack", {}).get("parts", [])],
-                fit["size"],
-            ),
+            *table(every, fit["size"]),
         ]
-        if "embed" in found:
-            rows, columns = found["embed"]["shape"]
-            lines += [
-                "",
-                f"The result is {rows:,} vectors of length {columns}, {found['embed']['bytes'] / 2**20:,.0f} MB.",
-            ]
-    if "limited" in found:
-        limited = found["limited"]
+        if "embed" in parts:
+            (rows, columns), size = parts["embed"]["shape"], parts["embed"]["bytes"] / 2**20
+            lines += ["", f"The result is {rows:,} vectors of length {columns}, {size:,.0f} MB."]
+        if not any("all of" in part["part"] for part in every):
+            lines += ["", "The run was stopped before it came to its end."]
+    for limited in found["limited"].values():
         lines += [
             "",
             "## Features larger than the memory that the process may have",
             "",
             f"{limited['nodes']:,} nodes with {limited['features']:,} features: {limited['size'] / 2**20:,.0f} MB, "
-            f"{limited['size'] / limited['limit']:.1f} times the limit of {limited['limit'] / 2**20:,.0f} MB on what "
-            "the process and its libraries may allocate in all. In this table × size is of the features.",
+            f"{limited['size'] / limited['room']:.1f} times the {limited['room'] / 2**20:,.0f} MB that the process may "
+            f"allocate beside the {limited['before'] / 2**20:,.0f} MB of Python, its libraries and compiled code. In "
+            "this table × size is of the features.",
             "",
             *table(limited["parts"], limited["size"]),
         ]
     return "\n".join(lines) + "\n"
 
 
+def measure(work: Path, count: int, wanted: set[str], epochs: int | None) -> dict[str, Any]:
+    """Measure the parts of one size."""
+    work.mkdir(parents=True, exist_ok=True)
+    edges, nodes = str(work / "edges.parquet"), str(work / "nodes.parquet")
+    if not Path(edges).exists():
+        write_tables(work, count)
+    found = {}
+    if "fit" in wanted:
+        found["fit"] = call("fit", edges, nodes, str(work / "run"), epochs)
+    if "embed" in wanted:
+        found["embed"] = call("embed", str(work / "run"), edges, nodes, str(work / "vectors.parquet"))
+    if "pack" in wanted:
+        found["pack"] = call("pack", edges, nodes, str(work / "graph"))
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--nodes", type=int, default=1_000_000)
+    parser.add_argument("--nodes", default="250_000,1_000_000")
     parser.add_argument("--epochs", type=int, help="of training; by default what `dssl fit` chooses")
     parser.add_argument("--parts", default="fit,embed,pack,limited")
-    parser.add_argument(
-        "--limited", type=int, nargs=3, default=(400_000, 1024, 512), help="nodes, features, limit in MB"
-    )
+    parser.add_argument("--limited", type=int, nargs=3, default=(150_000, 1024, 150), help="nodes, features, MB")
     parser.add_argument("--work", type=Path, help="folder for the files; by default a temporary one")
     parser.add_argument("--out", type=Path, help="write the page here")
-    parser.add_argument("--json", type=Path, help="write the records here; parts that are there already are kept")
+    parser.add_argument("--json", type=Path, help="write the records here; what is there already is kept")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
         name, *arguments = json.loads(options.measure)
         print(json.dumps(globals()[f"measure_{name}"](*arguments)))
         return
-    wanted = options.parts.split(",")
-    found = json.loads(options.json.read_text()) if options.json and options.json.exists() else {}
+    wanted = set(options.parts.split(","))
+    found: dict[str, Any] = {"sizes": {}, "limited": {}}
+    if options.json and options.json.exists():
+        found |= json.loads(options.json.read_text())
     found["load"] = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as made:
         work = options.work or Path(made)
-        work.mkdir(parents=True, exist_ok=True)
-        edges, nodes = str(work / "edges.parquet"), str(work / "nodes.parquet")
-        if {"fit", "embed", "pack"} & set(wanted) and not Path(nodes).exists():
-            write_tables(work, options.nodes)
-        if "fit" in wanted:
-            found["fit"] = call("fit", edges, nodes, str(work / "run"), options.epochs)
-        if "embed" in wanted:
-            found["embed"] = call("embed", str(work / "run"), edges, nodes, str(work / "vectors.parquet"))
-        if "pack" in wanted:
-            found["pack"] = call("pack", edges, nodes, str(work / "graph"))
+        for count in map(int, options.nodes.split(",") if wanted & {"fit", "embed", "pack"} else []):
+            known = found["sizes"].setdefault(str(count), {})
+            known |= measure(work / str(count), count, wanted, options.epochs)
         if "limited" in wanted:
             count, features, limit = options.limited
             shutil.rmtree(work / "wide", ignore_errors=True)
+            work.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(work / "tiny", ignore_errors=True)
             write_wide(work / "wide", count, features)
-            found["limited"] = call("limited", str(work / "wide"), str(work / "wide-run"), limit << 20)
-            found["limited"] |= {"nodes": count, "features": features}
+            write_wide(work / "tiny", 2000, 32)
+            names = (str(work / name) for name in ("wide", "tiny", "wide-run"))
+            measured = call("limited", *names, limit << 20)
+            found["limited"][str(count)] = measured | {"nodes": count, "features": features}
             shutil.rmtree(work / "wide")
         if options.json:
             options.json.write_text(json.dumps(found, indent=2) + "\n")
-    text = page(found, options.nodes)
+    text = page(found)
     print(text)
     if options.out:
         from dssl import files

@@ -31,6 +31,7 @@ def test_products_are_those_of_the_matrices(weighted: bool) -> None:
 @pytest.mark.parametrize("slab", [1, 800, 3000, 1 << 20])  # bytes: one column at a time, and all of them at once
 def test_hop_features_by_a_few_columns(slab: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(averages, "SLAB", slab)
+    monkeypatch.setattr(averages, "LEAST", 1)
     graph = with_features(random_graph())
     p = mean_matrix(graph.adjacency()).toarray()
     x = np.hstack([graph.x, np.ones((200, 1))])

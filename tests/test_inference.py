@@ -20,6 +20,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inference, "ARCS", 40)
     monkeypatch.setattr(inference, "RINGS", 6)
     monkeypatch.setattr(averages, "SLAB", 4 * 40 * 4)  # four columns
+    monkeypatch.setattr(averages, "LEAST", 1)
     monkeypatch.setattr(disk, "SMALL", 0)  # everything in scratch files
 
 

@@ -13,7 +13,7 @@ from dssl import disk
 from dssl.graph import Graph
 
 Floats = NDArray[np.float32]
-SLAB = 1 << 26  # bytes of the columns that are in memory at a time
+SLAB, LEAST = 1 << 25, 16  # bytes of the columns that are in memory at a time, but at least so many columns
 
 
 def degrees(graph: Graph) -> Floats:
@@ -65,8 +65,8 @@ class Averages:
 
 
 def columns_at_once(num_nodes: int) -> int:
-    """How many columns of float32 with a row per node fit a slab; one at least."""
-    return max(SLAB // (4 * num_nodes), 1)
+    """How many columns of float32 with a row per node are in memory at a time."""
+    return max(SLAB // (4 * num_nodes), LEAST)  # fewer would leave most of what is fetched from memory unused
 
 
 def hop_features(graph: Graph, hops: int) -> Floats:
