@@ -367,7 +367,7 @@ def measure(name: str, threads: int, seconds: float) -> dict[str, Any]:
         del graph
         kinds = {OURS: (OURS, threads)} | ({NAIVE: (NAIVE, threads)} if fits else {})
         cores = os.cpu_count() or 1
-        if threads == 1 and cores > 1:
+        if threads == 1 and cores > 1 and record["arcs"] < 5_000_000:
             kinds["two"] = (OURS, 2)
         steps: dict[str, list[dict[str, float]]] = {kind: [] for kind in kinds}
         with workers(kinds, name, folder) as made:
@@ -377,7 +377,7 @@ def measure(name: str, threads: int, seconds: float) -> dict[str, Any]:
             second = {label: worker.ask() for label, worker in made.items()}
             peaks = {label: step["peak"] / 1e6 for label, step in second.items()}
             begin = time.perf_counter()
-            while len(steps[OURS]) < 5 or (time.perf_counter() - begin < seconds and len(steps[OURS]) < 60):
+            while len(steps[OURS]) < 4 or (time.perf_counter() - begin < seconds and len(steps[OURS]) < 60):
                 for label, worker in made.items():
                     for _ in range(2 if label == OURS else 1):
                         steps[label].append(worker.ask())
