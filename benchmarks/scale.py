@@ -56,8 +56,8 @@ def write_tables(folder: Path, nodes: int) -> None:
     first = np.searchsorted(labels[by_class], np.arange(CLASSES + 1))
     schema = pa.schema([("source", pa.int64()), ("target", pa.int64())])
     with pq.ParquetWriter(folder / "edges.parquet", schema) as writer:
-        for _ in range(0, nodes * DEGREE, 1_000_000):
-            size = min(1_000_000, nodes * DEGREE)
+        for begin in range(0, nodes * DEGREE, 1_000_000):
+            size = min(1_000_000, nodes * DEGREE - begin)
             source = (nodes * rng.random(size) ** 2).astype(np.int64)  # a few nodes have most of the links
             any_one = rng.integers(nodes, size=size)
             low, high = first[labels[source]], first[labels[source] + 1]
@@ -236,7 +236,8 @@ def measure_limited(source: str, tiny: str, folder: str, room: int) -> dict[str,
 def call(*arguments: Any) -> dict[str, Any]:
     """Measure in a process of its own."""
     command = [sys.executable, __file__, "--measure", json.dumps(arguments)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    known = os.environ | {"MALLOC_MMAP_THRESHOLD_": "1000000"}  # what is freed goes back to the system at once
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=known)
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
@@ -317,7 +318,7 @@ def main() -> None:
     parser.add_argument("--nodes", default="250_000,1_000_000")
     parser.add_argument("--epochs", type=int, help="of training; by default what `dssl fit` chooses")
     parser.add_argument("--parts", default="fit,embed,pack,limited")
-    parser.add_argument("--limited", type=int, nargs=3, default=(150_000, 1024, 150), help="nodes, features, MB")
+    parser.add_argument("--limited", type=int, nargs=3, default=(200_000, 1024, 250), help="nodes, features, MB")
     parser.add_argument("--work", type=Path, help="folder for the files; by default a temporary one")
     parser.add_argument("--out", type=Path, help="write the page here")
     parser.add_argument("--json", type=Path, help="write the records here; what is there already is kept")
