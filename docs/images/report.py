@@ -35,7 +35,8 @@ def main(page: Path, out: Path) -> None:
         picture.paste(piece, (0, below))
         below += piece.height
     small = picture.resize((700, picture.height * 700 // picture.width), Image.Resampling.LANCZOS)
-    small.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(out, optimize=True)
+    palette = small.quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=4, dither=Image.Dither.NONE)
+    palette.save(out, optimize=True)
 
 
 if __name__ == "__main__":
