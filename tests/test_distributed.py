@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -90,6 +91,7 @@ CASES: dict[str, dict[str, Any]] = {
     "maps": {"encoder": "gcn", "relation": "map"},
     "a sample of links teaches": {"encoder": "gcn", "distilled": 30},
     "a last batch of two nodes": {"encoder": "gcn", "batch_size": 58, "prototype_update": False},
+    "a last batch of one node": {"encoder": "gcn", "batch_size": 59, "prototype_update": False},
     "mlp": {"encoder": "mlp"},
 }
 
@@ -239,20 +241,19 @@ def config(edges: Path, **changes: Any) -> Any:
     return resolve({**source, **SMALL, "num_factors": 3, "epochs": 6, "checkpoint_every": 2, **changes})
 
 
-def fitted(edges: Path, folder: Path, stop: int = 0, suffix: str = "", **changes: Any) -> dict[str, Any]:
-    """Fit in a run folder; stop in an epoch, as a kill would; with a suffix, the second process has another graph."""
-    if suffix and distributed.rank():
-        edges = edges.with_name(suffix)
+def fitted(options: Any, folder: Path, stop: int = 0) -> Any:
+    """Fit in a run folder, and stop in an epoch as a kill would; return the outcome, or what was wrong."""
 
     def on_epoch(record: dict[str, float]) -> None:
         if record["epoch"] == stop:
             raise RunError("stopped")
 
-    options = config(edges, **changes)
-    if stop and distributed.rank():  # the others have no callback, and are stopped by the end of their epochs
+    if stop and distributed.rank():  # the others have no callback; their last epoch is this one
         options = options.model_copy(update={"train": options.train.model_copy(update={"epochs": stop})})
-    outcome = run.fit(options, folder, on_epoch=on_epoch)
-    return {"record": outcome.record, "graph": outcome.graph}
+    try:
+        return run.fit(options, folder, on_epoch=on_epoch)
+    except DsslError as error:
+        return error
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -260,48 +261,53 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in names}
 
 
-def test_the_first_process_alone_writes_the_folder_and_a_stopped_run_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
+def stopped_and_resumed(edges: Path, folder: Path) -> list[Any]:
+    whole = fitted(config(edges), folder / "whole")
+    stopped = fitted(config(edges), folder / "parts", stop=5)
+    if distributed.rank() == 0:
+        shutil.copytree(folder / "parts", folder / "fewer")
+    return [whole, stopped, fitted(config(edges), folder / "parts")]
+
+
+def test_the_first_process_alone_writes_and_a_stopped_run_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
     edges = write_files(tmp_path)
-    first, second = in_processes(fitted, edges, tmp_path / "whole", folder=tmp_path)
-    assert first["graph"]["nodes"] == 60
-    assert second["graph"] == {}
-    assert first["record"] == second["record"]
+    first, second = in_processes(stopped_and_resumed, edges, tmp_path, folder=tmp_path)
+    assert first[0].graph["nodes"] == 60
+    assert (second[0].graph, second[0].environment) == ({}, {})
+    assert first[0].record == second[0].record
     assert not (tmp_path / "whole" / run.CHECKPOINT).exists()
-    assert (tmp_path / "whole" / run.ENVIRONMENT).exists()
     assert run.read_embeddings(tmp_path / "whole").values.shape == (60, 6)
     assert len(run.read_metrics(tmp_path / "whole")) == 6
 
-    stopped = in_processes(fitted, edges, tmp_path / "parts", 5, folder=tmp_path)[0]
-    assert isinstance(stopped, RunError)
-    assert (tmp_path / "parts" / run.CHECKPOINT).exists()
-    in_processes(fitted, edges, tmp_path / "parts", folder=tmp_path)
-    made = json.loads((tmp_path / "parts" / run.ENVIRONMENT).read_text())
-    assert made["resumed_at_epoch"] == 4
+    assert isinstance(first[1], RunError)
+    assert (tmp_path / "fewer" / run.CHECKPOINT).exists()
+    assert first[2].environment["resumed_at_epoch"] == 4
     assert contents(tmp_path / "parts") == contents(tmp_path / "whole")
 
     # Another number of processes goes on as well: the steps are the same but for rounding.
-    assert isinstance(in_processes(fitted, edges, tmp_path / "fewer", 5, folder=tmp_path)[0], RunError)
-    in_processes(fitted, edges, tmp_path / "fewer", folder=tmp_path, world=1)
+    assert run.fit(config(edges), tmp_path / "fewer").environment["resumed_at_epoch"] == 4
     losses = [[record["loss"] for record in run.read_metrics(tmp_path / name)] for name in ("fewer", "whole")]
     np.testing.assert_allclose(*losses, rtol=1e-3)
 
 
+def mistaken(edges: Path, folder: Path) -> list[str]:
+    """What is said of a finished run, of a file that one machine lacks, and of graphs that differ."""
+    found = [fitted(config(edges), folder / "r"), fitted(config(edges), folder / "r")]
+    for name in ("missing.csv", "other.csv"):
+        own = edges.with_name(name) if distributed.rank() else edges
+        found.append(fitted(config(own), folder / name))
+    return [str(each) for each in found[1:]]
+
+
 def test_what_one_process_finds_wrong_ends_all(tmp_path: Path) -> None:
     edges = write_files(tmp_path)
-    in_processes(fitted, edges, tmp_path / "r", folder=tmp_path, world=1)
-    first, second = in_processes(fitted, edges, tmp_path / "r", folder=tmp_path)
-    assert "holds a finished run" in str(first)
-    assert str(second) == "another process of this job could not begin, and says why"
-
-    first, second = in_processes(fitted, edges, tmp_path / "s", 0, "missing.csv", folder=tmp_path)
-    assert "missing.csv" in str(second)
-    assert "another process" in str(first)
-    assert not (tmp_path / "s" / run.EMBEDDINGS).exists()
-
     edges.with_name("other.csv").write_text(edges.read_text() + "n1,n2\nn0,n5\nn0,n7\n")
-    first, second = in_processes(fitted, edges, tmp_path / "t", 0, "other.csv", folder=tmp_path)
-    assert "another process" in str(first)
-    assert "process 1 has a graph" in str(second) and "other than process 0" in str(second)
+    first, second = in_processes(mistaken, edges, tmp_path, folder=tmp_path)
+    assert "holds a finished run" in first[0]
+    assert second[0] == distributed.OTHERS == first[1] == first[2]
+    assert "missing.csv" in second[1]
+    assert "process 1 has a graph" in second[2] and "other than process 0" in second[2]
+    assert not (tmp_path / "missing.csv" / run.EMBEDDINGS).exists()
 
 
 # --- the parts -------------------------------------------------------------------------------------------------------

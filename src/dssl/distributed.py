@@ -73,7 +73,11 @@ def joined(device: str) -> Iterator[None]:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     with _stoppable():
         try:
-            dist.init_process_group("cpu:gloo,cuda:nccl" if gpu else "gloo", timeout=TIMEOUT)
+            store, rank, world = next(dist.rendezvous("env://", timeout=TIMEOUT))
+            # After a restart the store is still there, with the addresses of the processes that are gone.
+            store = dist.PrefixStore(f"dssl/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+            backend = "cpu:gloo,cuda:nccl" if gpu else "gloo"
+            dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=TIMEOUT)
             yield
         except RuntimeError as error:
             if not _is_loss(error):
@@ -186,8 +190,9 @@ def mean_rows(h: Tensor) -> tuple[Tensor, int]:
     """Return the mean of the rows that all processes have, h of shape ``(n, dim)``, and how many they are."""
     if world() == 1:
         return h.mean(dim=0), len(h)
-    sums = total(torch.cat([h.sum(dim=0), h.new_tensor([len(h)])]))
-    return sums[:-1] / sums[-1], int(sums[-1])
+    # In double precision the mean of a row that every process has is that row, and centred by it, it is exactly zero.
+    sums = total(torch.cat([h.sum(dim=0, dtype=torch.float64), h.new_tensor([len(h)], dtype=torch.float64)]))
+    return (sums[:-1] / sums[-1]).to(h.dtype), int(sums[-1].detach())
 
 
 def average_gradients(parameters: Sequence[nn.Parameter]) -> None:
