@@ -135,10 +135,9 @@ def gat_jobs(options: Options) -> list[Job]:
     jobs = []
     for graph in filter(available, graphs_of(options, paper.GRAPHS)):
         for method in _gat_methods(options):
-            settings: dict[str, Any] = (
-                {"recipe": f"paper-terms:{graph}"} if method == "dssl" else {**method_settings(method, graph), "layers": 2}
-            )
-            settings |= {"encoder": "gat", **(QUICK if options.quick else {})}
+            theirs = {"recipe": f"paper-terms:{graph}"} if method == "dssl" else method_settings(method, graph)
+            own = {} if method == "dssl" else {"layers": 2}
+            settings = {**theirs, **own, "encoder": "gat", **(QUICK if options.quick else {})}
             jobs += [
                 Job(graph, method, settings, seed=seed, splits=3 if options.quick else 10)
                 for seed in seeds_of(options, 1)
