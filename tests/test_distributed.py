@@ -295,7 +295,7 @@ def mistaken(edges: Path, folder: Path) -> list[str]:
     found = [fitted(config(edges), folder / "r"), fitted(config(edges), folder / "r")]
     for name in ("missing.csv", "other.csv"):
         own = edges.with_name(name) if distributed.rank() else edges
-        found.append(fitted(config(own), folder / name))
+        found.append(fitted(config(own), folder / f"run-{name}"))
     return [str(each) for each in found[1:]]
 
 
@@ -307,7 +307,7 @@ def test_what_one_process_finds_wrong_ends_all(tmp_path: Path) -> None:
     assert second[0] == distributed.OTHERS == first[1] == first[2]
     assert "missing.csv" in second[1]
     assert "process 1 has a graph" in second[2] and "other than process 0" in second[2]
-    assert not (tmp_path / "missing.csv" / run.EMBEDDINGS).exists()
+    assert not (tmp_path / "run-missing.csv" / run.EMBEDDINGS).exists()
 
 
 # --- the parts -------------------------------------------------------------------------------------------------------
