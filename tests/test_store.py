@@ -198,15 +198,15 @@ def test_features_that_do_not_fit_are_trained_on_and_embedded(tmp_path: Path) ->
     draw = np.random.default_rng(0)
 
     def write(nodes: int, folder: Path) -> None:
-        x = disk.scratch((nodes, 512 if nodes > 5000 else 16))
+        x = disk.scratch((nodes, 768 if nodes > 5000 else 16))
         for begin, block in disk.blocks(x):
             x[begin : begin + len(block)] = draw.standard_normal(block.shape, dtype=np.float32)
         store.pack(Graph.from_edges(*draw.integers(nodes, size=(2, 4 * nodes)), num_nodes=nodes, x=x), folder)
 
     write(2000, tmp_path / "small")
-    write(100_000, tmp_path / "large")  # 195 MB of features
+    write(100_000, tmp_path / "large")  # 293 MB of features
     done = subprocess.run(
-        [sys.executable, "-c", LIMITED.replace("ROOM", "64"), "small", "large", "v.parquet"],
+        [sys.executable, "-c", LIMITED.replace("ROOM", "96"), "small", "large", "v.parquet"],
         cwd=tmp_path,
         env=os.environ | {"MALLOC_MMAP_THRESHOLD_": "1000000"},  # what is freed goes back to the system at once
         capture_output=True,
@@ -214,5 +214,5 @@ def test_features_that_do_not_fit_are_trained_on_and_embedded(tmp_path: Path) ->
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.startswith("done 195")
+    assert done.stdout.startswith("done 292")
     assert len(dssl.Embeddings.load(tmp_path / "v.parquet")) == 100_000

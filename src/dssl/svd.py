@@ -105,7 +105,7 @@ def symmetric_components(
     _orthonormalise(q)
     after = times(q)
     projected = np.zeros((width, width))
-    for begin, block in disk.blocks(q):
+    for begin, block in disk.blocks(q, at_once=1 << 21):
         projected += block.T.astype(np.float64) @ after[begin : begin + len(block)]
     del after
     values, turn = np.linalg.eigh((projected + projected.T) / 2)
@@ -129,7 +129,7 @@ def _orthonormalise(columns: Dense) -> None:
 def _products(columns: Dense) -> NDArray[np.float64]:
     """XᵀX, added up in double precision, by blocks of rows."""
     out = np.zeros((columns.shape[1], columns.shape[1]))
-    for _, block in disk.blocks(columns):
+    for _, block in disk.blocks(columns, at_once=1 << 21):
         part = block.astype(np.float64) if block.shape[1] <= SMALL else block  # many columns take their time
         out += part.T @ part
     return out
