@@ -27,6 +27,7 @@ from typing import Any, TypeVar, cast
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.rendezvous import rendezvous
 
 from dssl.errors import ConfigError, DsslError, LostError, RunError
 
@@ -73,9 +74,11 @@ def joined(device: str) -> Iterator[None]:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     with _stoppable():
         try:
-            store, rank, world = next(dist.rendezvous("env://", timeout=TIMEOUT))
+            store, rank, world = next(rendezvous("env://", timeout=TIMEOUT))
             # After a restart the store is still there, with the addresses of the processes that are gone.
-            store = dist.PrefixStore(f"dssl/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+            store = dist.PrefixStore(  # type: ignore[attr-defined]
+                f"dssl/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store
+            )
             backend = "cpu:gloo,cuda:nccl" if gpu else "gloo"
             dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=TIMEOUT)
             yield

@@ -165,7 +165,7 @@ def factor_cards(graph: Graph, factors: Factors) -> list[dict[str, Any]]:
     known = np.zeros(0, bool) if y is None else (y[start] >= 0) & (y[end] >= 0)
     cards = []
     for at in order:
-        card = {"name": f"Factor {at}", "share": float(shares[at]), "links": _examples(factors, int(at))}
+        card: Chart = {"name": f"Factor {at}", "share": float(shares[at]), "links": _examples(factors, int(at))}
         if y is not None and known.any() and len(names) > 1:
             cells = y[start[known]] * len(names) + y[end[known]]
             counts = [
@@ -278,7 +278,9 @@ def _classes(name: str, codes: NDArray[np.integer[Any]], names: Sequence[str], n
 def _numbers(name: str, values: NDArray[Any]) -> Chart:
     largest = values.max(initial=0)
     if np.issubdtype(values.dtype, np.integer) and values.min(initial=0) >= 0:
-        kind = next(kind for kind in (np.uint8, np.uint16, np.uint32) if largest <= np.iinfo(kind).max)
+        kind: type[np.generic] = next(
+            kind for kind in (np.uint8, np.uint16, np.uint32) if largest <= np.iinfo(kind).max
+        )
     else:
         kind = np.float32
     return {"name": short(name), "values": packed(values.astype(kind))}
