@@ -125,12 +125,11 @@ def serve(view: View, *, port: int, browser: bool, say: Callable[[str], None]) -
         browser: whether to open the page.
         say: called with a line for the user.
     """
-    with Server(view, port=port) as server:
+    with suppress(KeyboardInterrupt), Server(view, port=port) as server:
         say(f"{server.address} shows {view.name}, on this machine only; Ctrl-C ends it")
         if browser and _has_screen():
             webbrowser.open(server.address)
-        with suppress(KeyboardInterrupt):
-            server.serve_forever()
+        server.serve_forever()
     say("stopped")
 
 
