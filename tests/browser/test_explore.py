@@ -152,6 +152,24 @@ def test_a_click_on_the_map_opens_the_node_under_it(server: Server, view: explor
     assert page.inner_text("#node .id") == "node 42"  # to zoom and to drag is not to choose
 
 
+def test_the_map_can_be_touched_before_the_links_are_there(server: Server, open_page: Open) -> None:
+    slow = """
+      const [now, gate] = [window.fetch, new Promise((open) => (window.arrive = open))];
+      window.fetch = async (path, ...rest) => {
+        if (String(path).includes("indptr")) await gate;
+        return now(path, ...rest);
+      };
+    """
+    page = open_page(server.address, before=slow, wait="#points")
+    page.wait_for_function("document.title.endsWith('dssl explore')")
+    box = page.locator("#points").bounding_box()
+    for at in range(1, 20):
+        page.mouse.click(box["x"] + box["width"] * at / 20, box["y"] + box["height"] * at / 20)
+    page.evaluate("window.arrive()")
+    page.wait_for_selector("body[data-ready]")
+    choose(page, "node 0")
+
+
 def test_a_factor_lights_up_the_links_that_it_explains(server: Server, view: explore.View, open_page: Open) -> None:
     page = open_page(server.address)
     before = colours(page)

@@ -37,10 +37,11 @@ async function start() {
   get("title").title = short(data.meta.name, 400);
   get("about").textContent = `${count(data.nodes)} nodes, ${count(data.meta.links)} links · ${data.meta.method} · ${data.meta.how}`;
   get("about").title = get("about").textContent;
+  const ready = (answer) => (given) => document.body.dataset.ready && answer(given); // the map is there before ids and links
   map = new PointMap(get("points"), get("overlay"), data.points, {
-    hover,
-    pick: (node) => (node < 0 ? close() : open(node)),
-    lasso: select,
+    hover: ready(hover),
+    pick: ready((node) => (node < 0 ? close() : open(node))),
+    lasso: ready(select),
   });
   get("nogl").hidden = Boolean(map.gl);
   await data.complete();
