@@ -52,6 +52,28 @@ def test_what_is_stored_is_not_done_again(tmp_path: Path, monkeypatch: pytest.Mo
     assert seen == [(job, first)]
 
 
+def test_a_training_is_done_again_if_a_default_has_changed_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = Job(TINY, "dgi", {"method": "dgi", "epochs": 1, "dim": 4}, splits=2)
+    (first,) = experiments.run([job], tmp_path, workers=1)
+    assert first["resolved"]["train.epochs"] == 1
+    path = tmp_path / f"{experiments.slug(TINY)}.jsonl"
+
+    def stored(**changes: object) -> None:
+        record = {**first, "resolved": {**first["resolved"], **changes}}
+        path.write_text(json.dumps(record) + "\n", encoding="utf-8")
+
+    done = []
+    monkeypatch.setattr(experiments, "perform", lambda job: done.append(job) or first)
+    stored()
+    assert experiments.run([job], tmp_path, workers=1) == [first]
+    assert done == []
+    stored(**{"train.learning_rate": 0.5})
+    experiments.run([job], tmp_path, workers=1)
+    assert done == [job]
+
+
 def test_a_line_that_was_cut_off_is_done_again_and_hurts_nothing(tmp_path: Path) -> None:
     jobs = [Job(TINY, "raw", baseline="raw", splits=2), Job(TINY, "hops", baseline="hops", splits=2)]
     experiments.run(jobs, tmp_path, workers=1)

@@ -2,7 +2,8 @@
 
 A record is one line of JSON in ``FOLDER/GRAPH.jsonl``, written when its job ends: settings, seed, protocol, results per
 split, time, memory, versions. A job whose record is there is not done again, so that a run that was stopped goes on
-where it was; to repeat one, delete its line. Tables are made from `records` alone.
+where it was; to repeat one, delete its line. A record names every setting of its training: if one of them has another
+default today, the job is done again. Tables are made from `records` alone.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from dssl import environment
+from dssl.config import values
 from dssl.errors import DsslError, RunError
 from dssl.processes import pool
 
@@ -120,9 +122,10 @@ def run(
     found: dict[str, Record] = {}
     missing = []
     for job in jobs_by_key(jobs).values():
-        if job.key in known:
-            found[job.key] = known[job.key]
-            told(job, known[job.key])
+        record = known.get(job.key)
+        if record is not None and _holds(record, job):
+            found[job.key] = record
+            told(job, record)
         else:
             missing.append(job)
 
@@ -223,7 +226,7 @@ def _train(job: Job) -> Record:
     model = Embedder(**{"seed": job.seed, **job.settings})
     with _Cost() as cost:
         model.fit(graph)
-    result: Record = {"views": {}, **cost.figures, "epochs": model.epochs_}
+    result: Record = {"views": {}, "resolved": _resolved(model), **cost.figures, "epochs": model.epochs_}
     if model.metrics_:
         result["health"] = {name: model.metrics_[-1][name] for name in HEALTH if name in model.metrics_[-1]}
     if model.warnings_:
@@ -260,6 +263,25 @@ def _baseline(job: Job) -> Record:
         if name == job.baseline:
             return {"views": {"embedding": _judge(job, graph, task, splits, values.copy())}, **cost.figures}
     raise RunError(f"graph {job.graph!r} has no baseline {job.baseline!r} (no features or no links)")
+
+
+def _holds(record: Record, job: Job) -> bool:
+    """Whether a training would have the settings of the record today; what was not a setting then does not count."""
+    if "resolved" not in record:
+        return True
+    from dssl.model import Embedder
+
+    now = _plain(_resolved(Embedder(**{"seed": job.seed, **job.settings})))
+    return all(now.get(path) == value for path, value in record["resolved"].items())
+
+
+def _resolved(model: Embedder) -> dict[str, Any]:
+    """What decides a training, by dotted path."""
+    return {
+        path: value
+        for path, value in values(model.config).items()
+        if path.startswith(("method.", "encoder.", "train.")) and value is not None
+    }
 
 
 class _Cost:

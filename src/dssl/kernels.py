@@ -212,7 +212,7 @@ def link_products_backward(start: Indptr, end: Indptr, second: Floats, grad: Flo
 
 
 @_compiled
-def _mix(state: np.uint64) -> np.uint64:
+def mix(state: np.uint64) -> np.uint64:
     """SplitMix64: a counter becomes a random number, so that a draw depends on (seed, node, turn) alone."""
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -248,7 +248,7 @@ def sample_neighbours(
         for t in range(fanout):
             bound = degree - fanout + t
             state = state + np.uint64(0x9E3779B97F4A7C15)
-            drawn = begin + np.int64(_mix(state) % np.uint64(bound + 1))
+            drawn = begin + np.int64(mix(state) % np.uint64(bound + 1))
             for s in range(at, at + t):
                 if arcs[s] == drawn:
                     drawn = begin + bound

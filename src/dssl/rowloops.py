@@ -13,6 +13,8 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
+from dssl.kernels import mix
+
 F = TypeVar("F", bound=Callable[..., object])
 
 Indptr = NDArray[np.int64]
@@ -100,14 +102,6 @@ def component_sizes(indptr: Indptr, indices: Indices) -> NDArray[np.int64]:
 
 
 @_compiled
-def _mix(state: np.uint64) -> np.uint64:
-    """SplitMix64: a counter becomes a random number."""
-    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return state ^ (state >> np.uint64(31))
-
-
-@_compiled
 def split_links(
     indptr: Indptr, indices: Indices, share: float, seed: int
 ) -> tuple[Indptr, Indices, NDArray[np.int32], NDArray[np.int32]]:
@@ -133,7 +127,7 @@ def split_links(
                     continue
                 low, high = (np.int64(i), j) if i < j else (j, np.int64(i))
                 key = np.uint64(low) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(high)
-                out = (_mix(_mix(key) ^ np.uint64(seed)) & mask) < bound
+                out = (mix(mix(key) ^ np.uint64(seed)) & mask) < bound
                 if not out:
                     if turn == 1:
                         others[kept] = j

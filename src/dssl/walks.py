@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dssl.graph import Graph
+from dssl.kernels import mix
 
 F = TypeVar("F", bound=Callable[..., object])
 Floats = NDArray[np.float32]
@@ -78,21 +79,14 @@ def running_sums(indptr: NDArray[np.int64], weights: NDArray[np.floating]) -> ND
 
 
 @_compiled
-def _mix(state: np.uint64) -> np.uint64:
-    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return state ^ (state >> np.uint64(31))
-
-
-@_compiled
 def _unit(state: np.uint64) -> float:
     """A number within [0, 1)."""
-    return float(_mix(state) >> np.uint64(11)) / 9007199254740992.0
+    return float(mix(state) >> np.uint64(11)) / 9007199254740992.0
 
 
 @_compiled
 def _below(state: np.uint64, bound: Any) -> Any:
-    return np.int64(_mix(state) % np.uint64(bound))
+    return np.int64(mix(state) % np.uint64(bound))
 
 
 @_compiled
@@ -138,7 +132,7 @@ def _walks(
         node = starts[w]
         before = np.int64(-1)
         out[w, 0] = node
-        state = _mix(seed * _GOLDEN + np.uint64(node) + np.uint64(1))
+        state = mix(seed * _GOLDEN + np.uint64(node) + np.uint64(1))
         for step in range(length):
             if indptr[node] == indptr[node + 1]:
                 break
@@ -193,7 +187,7 @@ def layered_walks(
     for w in range(starts.shape[0]):
         node, layer, step = starts[w], 0, 0
         out[w, 0] = node
-        state = _mix(seed * _GOLDEN + np.uint64(node) + np.uint64(1))
+        state = mix(seed * _GOLDEN + np.uint64(node) + np.uint64(1))
         while step < length:
             row = layer * n + node
             if indptr[row] == indptr[row + 1]:
@@ -315,7 +309,7 @@ def train_walks(
     change = np.empty(vectors.shape[1], np.float32)
     loss, pairs = 0.0, 0
     for w in range(paths.shape[0]):
-        state = _mix(seed * _GOLDEN + np.uint64(paths[w, 0]) + np.uint64(1))
+        state = mix(seed * _GOLDEN + np.uint64(paths[w, 0]) + np.uint64(1))
         length = paths.shape[1]
         while length > 0 and paths[w, length - 1] < 0:
             length -= 1
@@ -324,7 +318,7 @@ def train_walks(
             reach = 1 + _below(state, window)
             for s in range(max(0, t - reach), min(length, t + reach + 1)):
                 if s != t and paths[w, s] != paths[w, t]:
-                    state = _mix(state + _GOLDEN)
+                    state = mix(state + _GOLDEN)
                     loss += _pair(
                         vectors, outputs, paths[w, t], paths[w, s], chance, alias, negatives, rate, state, change
                     )
@@ -346,10 +340,10 @@ def train_pairs(
 ) -> float:
     """As `train_walks`, for pairs that are given; both tables may be the same. Returns the summed loss."""
     change = np.empty(vectors.shape[1], np.float32)
-    state = _mix(seed * _GOLDEN)
+    state = mix(seed * _GOLDEN)
     loss = 0.0
     for e in range(start.shape[0]):
-        state = _mix(state + _GOLDEN)
+        state = mix(state + _GOLDEN)
         loss += _pair(vectors, outputs, start[e], end[e], chance, alias, negatives, rate, state, change)
     return loss
 
@@ -358,7 +352,7 @@ def train_pairs(
 def draw(chance: NDArray[np.float64], alias: NDArray[np.int64], count: int, seed: np.uint64) -> NDArray[np.int64]:
     """Draw ``count`` positions of a table of `Draws`."""
     out = np.empty(count, np.int64)
-    state = _mix(seed * _GOLDEN)
+    state = mix(seed * _GOLDEN)
     for e in range(count):
         state += _GOLDEN
         out[e] = _draw(chance, alias, state)
