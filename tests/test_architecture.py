@@ -18,9 +18,9 @@ ORDER = (  # noqa: SIM905
     "streams tables codereader codegraph synthetic catalogue sources datasets inputs operators loader "
     "posterior pairs collapse encoders inference networks augment learner walks diffusion structural "
     "readout reconstruction lookup methods train embeddings factors logistic probe splits sanity evaluate "
-    "linktask layout plots drawings model run cluster paper cells experiments plans compare reproduce figures tune "
-    "report_facts report_charts report show explore "
-    "explore_pages explore_server commands cli_fit cli_look cli_study cli __main__"
+    "linktask layout plots drawings model runfolder run cluster paper cells experiments plans compare "
+    "reproduce figures tune report_facts report_charts report progress show explore explore_pages "
+    "explore_server commands cli_fit cli_look cli_study cli __main__"
 ).split()
 HEAVY = (
     "torch",

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dssl import run
+from dssl import run, runfolder
 from dssl.cluster import fit_on_ray
 from dssl.errors import ConfigError, RunError
 from dssl.resolve import resolve
@@ -47,7 +47,7 @@ def test_two_workers_have_the_loss_curve_of_one_process(tmp_path: Path, monkeypa
     finally:
         ray.shutdown()
     assert "\n" not in str(error.value)
-    one, two = (run.read_metrics(tmp_path / name) for name in ("one", "two"))
+    one, two = (runfolder.read_metrics(tmp_path / name) for name in ("one", "two"))
     np.testing.assert_allclose([line["loss"] for line in two], [line["loss"] for line in one], rtol=1e-3)
     assert record == two[-1]
-    assert run.read_embeddings(tmp_path / "two").values.shape == (300, 8)
+    assert runfolder.read_embeddings(tmp_path / "two").values.shape == (300, 8)

@@ -22,7 +22,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from dssl import distributed, rng, run
+from dssl import distributed, rng, run, runfolder
 from dssl.config import METHODS
 from dssl.encoders import BatchNorm
 from dssl.errors import ConfigError, DsslError, RunError
@@ -275,18 +275,18 @@ def test_the_first_process_alone_writes_and_a_stopped_run_goes_on_to_the_same_by
     assert first[0].graph["nodes"] == 60
     assert (second[0].graph, second[0].environment) == ({}, {})
     assert first[0].record == second[0].record
-    assert not (tmp_path / "whole" / run.CHECKPOINT).exists()
-    assert run.read_embeddings(tmp_path / "whole").values.shape == (60, 6)
-    assert len(run.read_metrics(tmp_path / "whole")) == 6
+    assert not (tmp_path / "whole" / runfolder.CHECKPOINT).exists()
+    assert runfolder.read_embeddings(tmp_path / "whole").values.shape == (60, 6)
+    assert len(runfolder.read_metrics(tmp_path / "whole")) == 6
 
     assert isinstance(first[1], RunError)
-    assert (tmp_path / "fewer" / run.CHECKPOINT).exists()
+    assert (tmp_path / "fewer" / runfolder.CHECKPOINT).exists()
     assert first[2].environment["resumed_at_epoch"] == 4
     assert contents(tmp_path / "parts") == contents(tmp_path / "whole")
 
     # Another number of processes goes on as well: the steps are the same but for rounding.
     assert run.fit(config(edges), tmp_path / "fewer").environment["resumed_at_epoch"] == 4
-    losses = [[record["loss"] for record in run.read_metrics(tmp_path / name)] for name in ("fewer", "whole")]
+    losses = [[record["loss"] for record in runfolder.read_metrics(tmp_path / name)] for name in ("fewer", "whole")]
     np.testing.assert_allclose(*losses, rtol=1e-3)
 
 
@@ -307,7 +307,7 @@ def test_what_one_process_finds_wrong_ends_all(tmp_path: Path) -> None:
     assert second[0] == distributed.OTHERS == first[1] == first[2]
     assert "missing.csv" in second[1]
     assert "process 1 has a graph" in second[2] and "other than process 0" in second[2]
-    assert not (tmp_path / "run-missing.csv" / run.EMBEDDINGS).exists()
+    assert not (tmp_path / "run-missing.csv" / runfolder.EMBEDDINGS).exists()
 
 
 # --- the parts -------------------------------------------------------------------------------------------------------
@@ -405,7 +405,7 @@ def kill_a_worker(command: list[str], folder: Path, which: int) -> subprocess.Co
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as process:
         for _ in range(6000):
-            if (folder / run.CHECKPOINT).exists() or process.poll() is not None:
+            if (folder / runfolder.CHECKPOINT).exists() or process.poll() is not None:
                 break
             time.sleep(0.05)
         os.kill(children(process.pid)[which], signal.SIGKILL)
@@ -425,14 +425,14 @@ def test_a_killed_worker_ends_the_job_or_restarts_it_with_nothing_lost(tmp_path:
     lines = [line for line in killed.stderr.splitlines() if line.startswith("dssl: error:")]
     assert len(lines) == 1
     assert "process 0 of 2 ends" in lines[0] and "the same command goes on from the last checkpoint" in lines[0]
-    assert (tmp_path / "killed" / run.CHECKPOINT).exists()
-    assert not (tmp_path / "killed" / run.ENVIRONMENT).exists()
+    assert (tmp_path / "killed" / runfolder.CHECKPOINT).exists()
+    assert not (tmp_path / "killed" / runfolder.ENVIRONMENT).exists()
 
     for which in (0, 1):
         folder = tmp_path / f"restarted{which}"
         done = kill_a_worker(torchrun(edges, folder, "--overwrite", restarts=1, **LONG), folder, which)
         assert done.returncode == 0, done.stderr
-        assert json.loads((folder / run.ENVIRONMENT).read_text())["resumed_at_epoch"] > 0
+        assert json.loads((folder / runfolder.ENVIRONMENT).read_text())["resumed_at_epoch"] > 0
     again = subprocess.run(torchrun(edges, tmp_path / "killed", **LONG), capture_output=True, text=True, check=True)
     assert again.stdout.count("killed") == 1  # one process alone says where the run is
     whole = subprocess.run(torchrun(edges, tmp_path / "whole", **LONG), capture_output=True, text=True, check=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dssl import explore, run
+from dssl import explore, run, runfolder
 from dssl.config import Config
 from dssl.errors import RunError
 from dssl.graph import Graph
@@ -114,7 +114,7 @@ def test_a_view_of_a_run_has_its_factors_and_its_map(tmp_path: Path) -> None:
     assert np.array_equal(view.link_q, np.rint(factors.links * 255))
     assert np.array_equal(view.node_q, factors.nodes)
     assert np.array_equal(view.graph.indices, factors.target)
-    vectors = run.read_embeddings(tmp_path / "run")
+    vectors = runfolder.read_embeddings(tmp_path / "run")
     assert view.ids.equals(vectors.ids)
     np.testing.assert_allclose(np.linalg.norm(view.unit, axis=1), 1, rtol=1e-5)
     similar, cosines = vectors.most_similar(vectors.ids[5].as_py(), top=12)

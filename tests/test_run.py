@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dssl import run
+from dssl import run, runfolder
 from dssl.config import Config, from_toml
 from dssl.embeddings import Embeddings
 from dssl.errors import DsslError, RunError
@@ -42,14 +42,21 @@ def test_a_run_folder_holds_everything(edges: Path, tmp_path: Path) -> None:
     seen = []
     outcome = run.fit(config_for(edges), tmp_path / "r", command="dssl fit x", on_epoch=seen.append)
     names = {path.name for path in (tmp_path / "r").iterdir()}
-    assert names == set(run.FILES) - {run.CHECKPOINT, run.EVALUATION, run.SPLITS, run.MAP, run.PICTURE, run.REPORT}
+    assert names == set(runfolder.FILES) - {
+        runfolder.CHECKPOINT,
+        runfolder.EVALUATION,
+        runfolder.SPLITS,
+        runfolder.MAP,
+        runfolder.PICTURE,
+        runfolder.REPORT,
+    }
     config = from_toml((tmp_path / "r" / "config.toml").read_text(), "x")
     assert config.encoder.dim == 4
     assert config.graph.source == str(edges.resolve())
     vectors = Embeddings.load(tmp_path / "r" / "embeddings.parquet")
     assert vectors.ids.to_pylist() == [f"n{i}" for i in range(30)]
     assert vectors.values.shape == (30, 4)
-    records = run.read_metrics(tmp_path / "r")
+    records = runfolder.read_metrics(tmp_path / "r")
     assert [record["epoch"] for record in records] == [1, 2, 3, 4]
     assert records == seen
     for name in ("loss", "local", "global", "entropy", "effective_rank", "posterior_entropy", "factor_usage_max"):
@@ -89,7 +96,7 @@ def test_the_model_of_a_run_gives_its_embeddings(edges: Path, tmp_path: Path) ->
 
 def test_log_every_keeps_some_epochs_and_the_last(edges: Path, tmp_path: Path) -> None:
     run.fit(config_for(edges, log_every=3, epochs=7), tmp_path / "r")
-    assert [record["epoch"] for record in run.read_metrics(tmp_path / "r")] == [3, 6, 7]
+    assert [record["epoch"] for record in runfolder.read_metrics(tmp_path / "r")] == [3, 6, 7]
 
 
 def test_a_finished_run_is_kept_unless_told_otherwise(edges: Path, tmp_path: Path) -> None:
@@ -99,7 +106,7 @@ def test_a_finished_run_is_kept_unless_told_otherwise(edges: Path, tmp_path: Pat
     with pytest.raises(RunError, match="holds a finished run; replace it with --overwrite"):
         run.fit(config_for(edges), tmp_path / "r")
     run.fit(config_for(edges, epochs=2), tmp_path / "r", overwrite=True)
-    assert len(run.read_metrics(tmp_path / "r")) == 2
+    assert len(runfolder.read_metrics(tmp_path / "r")) == 2
     assert not (tmp_path / "r" / "evaluation.json").exists()
     assert (tmp_path / "r" / "notes.txt").read_text() == "mine"
 
@@ -108,7 +115,7 @@ def test_a_failed_overwrite_leaves_the_old_run(edges: Path, tmp_path: Path) -> N
     run.fit(config_for(edges), tmp_path / "r")
     with pytest.raises(DsslError):
         run.fit(config_for(tmp_path / "none.csv"), tmp_path / "r", overwrite=True)
-    assert run.read_embeddings(tmp_path / "r").values.shape == (30, 4)
+    assert runfolder.read_embeddings(tmp_path / "r").values.shape == (30, 4)
 
 
 def test_other_folders_and_files_are_left_alone(edges: Path, tmp_path: Path) -> None:
@@ -149,7 +156,7 @@ def test_an_interrupted_run_goes_on_to_the_same_end(edges: Path, tmp_path: Path,
     outcome = run.fit(config, tmp_path / "parts", on_epoch=seen.append)
     assert seen[0]["epoch"] == (epoch - 1) // 3 * 3 + 1
     assert outcome.environment["resumed_at_epoch"] == (epoch - 1) // 3 * 3
-    assert not (tmp_path / "parts" / run.CHECKPOINT).exists()
+    assert not (tmp_path / "parts" / runfolder.CHECKPOINT).exists()
     for file in ("embeddings.parquet", "metrics.jsonl", "weights.safetensors"):
         assert (tmp_path / "parts" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes(), file
 
@@ -182,15 +189,15 @@ def test_a_killed_process_goes_on_to_the_same_end(edges: Path, tmp_path: Path) -
     process = subprocess.Popen(first, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         for _ in range(3000):
-            if (tmp_path / "parts" / run.CHECKPOINT).exists():
+            if (tmp_path / "parts" / runfolder.CHECKPOINT).exists():
                 break
             time.sleep(0.1)
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
-    assert (tmp_path / "parts" / run.CHECKPOINT).exists()
-    assert not (tmp_path / "parts" / run.ENVIRONMENT).exists()
-    done = len(run.read_metrics(tmp_path / "parts"))
+    assert (tmp_path / "parts" / runfolder.CHECKPOINT).exists()
+    assert not (tmp_path / "parts" / runfolder.ENVIRONMENT).exists()
+    done = len(runfolder.read_metrics(tmp_path / "parts"))
     # The end is moved to just after the kill: the settings say nothing else about how an epoch goes.
     settings = tmp_path / "parts" / "config.toml"
     settings.write_text(settings.read_text().replace("epochs = 100000", f"epochs = {done + 20}"))
@@ -199,9 +206,9 @@ def test_a_killed_process_goes_on_to_the_same_end(edges: Path, tmp_path: Path) -
         subprocess.run([*command, *last, "--out", str(tmp_path / folder)], check=True, capture_output=True)
     for file in ("embeddings.parquet", "metrics.jsonl", "weights.safetensors"):
         assert (tmp_path / "parts" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes(), file
-    made = json.loads((tmp_path / "parts" / run.ENVIRONMENT).read_text())
+    made = json.loads((tmp_path / "parts" / runfolder.ENVIRONMENT).read_text())
     assert 0 < made["resumed_at_epoch"] <= done + 20
-    assert {path.name for path in (tmp_path / "parts").glob("[!.]*")} <= set(run.FILES)
+    assert {path.name for path in (tmp_path / "parts").glob("[!.]*")} <= set(runfolder.FILES)
 
 
 def test_two_trainings_do_not_share_a_folder(edges: Path, tmp_path: Path) -> None:
@@ -218,7 +225,7 @@ def test_two_trainings_do_not_share_a_folder(edges: Path, tmp_path: Path) -> Non
     assert len(refused) == 2 * 4
     assert str(os.getpid()) in refused[0] and "--out" in refused[0] and "\n" not in refused[0]
     run.fit(config_for(edges), tmp_path / "alone")
-    assert outcome.record == run.read_metrics(tmp_path / "alone")[-1]
+    assert outcome.record == runfolder.read_metrics(tmp_path / "alone")[-1]
     assert {path.name for path in folder.iterdir()} == {path.name for path in (tmp_path / "alone").iterdir()}
 
 
@@ -337,7 +344,7 @@ def test_a_run_may_start_from_another_on_a_grown_graph(edges: Path, tmp_path: Pa
     run.fit(first, tmp_path / "a")
     grow(edges)
     outcome = run.fit(warm(tmp_path / "a", edges, epochs=3), tmp_path / "b")
-    config = run.read_config(tmp_path / "b")
+    config = runfolder.read_config(tmp_path / "b")
     assert config.train.start_from == str((tmp_path / "a").resolve())
     assert (config.encoder.dim, config.train.epochs, config.seed, config.graph.id_column) == (6, 3, 1, None)
     assert outcome.record["epoch"] == 3
@@ -346,8 +353,8 @@ def test_a_run_may_start_from_another_on_a_grown_graph(edges: Path, tmp_path: Pa
     graph = run.load_graph(config.graph, encoding=model.inputs.encoding)
     model.set_params(epochs=3).fit(graph, warm=True)
     np.testing.assert_array_equal(run.embed(tmp_path / "b").values, model.embeddings_.values)
-    first_loss = run.read_metrics(tmp_path / "a")[0]["loss"]
-    assert run.read_metrics(tmp_path / "b")[0]["loss"] < first_loss
+    first_loss = runfolder.read_metrics(tmp_path / "a")[0]["loss"]
+    assert runfolder.read_metrics(tmp_path / "b")[0]["loss"] < first_loss
     assert run.evaluate(tmp_path / "b")["probe"]["accuracy"]["mean"] > 0
     assert len(run.factors(tmp_path / "b").nodes) == 32
     run.fit(run.continued(tmp_path / "b", {}), tmp_path / "c")  # and on, on the same graph

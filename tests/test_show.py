@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from dssl import run, show
+from dssl import progress, run, show
 from dssl.graph import Graph
 
 
@@ -14,8 +14,8 @@ def record(epoch: int) -> dict[str, float]:
     return {"epoch": epoch, "loss": 1 / epoch, "effective_rank": 3.0, "posterior_entropy": 0.5, "factor_usage_max": 0.2}
 
 
-def progress(epochs: int, *, terminal: bool = False, quiet: bool = False) -> str:
-    shown = show.Progress(epochs, quiet=quiet)
+def training(epochs: int, *, terminal: bool = False, quiet: bool = False) -> str:
+    shown = progress.Training(epochs, quiet=quiet)
     shown.console = Console(file=io.StringIO(), force_terminal=terminal, width=100)
     with shown:
         shown.graph(Graph.from_edges([0], [1], name="[red]mine[/red]"))
@@ -28,7 +28,7 @@ def progress(epochs: int, *, terminal: bool = False, quiet: bool = False) -> str
 
 @pytest.mark.parametrize(("epochs", "lines"), [(100, 10), (7, 7), (1, 1), (0, 0), (105, 11)])
 def test_about_ten_plain_lines_where_there_is_no_terminal(epochs: int, lines: int) -> None:
-    text = progress(epochs).splitlines()
+    text = training(epochs).splitlines()
     assert text[0].startswith("Graph('[red]mine[/red]': 2 nodes")
     assert len(text) == lines + 1
     if epochs:
@@ -36,13 +36,13 @@ def test_about_ten_plain_lines_where_there_is_no_terminal(epochs: int, lines: in
 
 
 def test_a_bar_with_the_statistics_on_a_terminal() -> None:
-    text = progress(20, terminal=True)
+    text = training(20, terminal=True)
     assert "epoch 20/20" in text
     assert "loss 0.05  rank 3  entropy 0.5  usage 0.2" in text
 
 
 def test_quiet_is_quiet() -> None:
-    assert progress(20, quiet=True) == progress(20, terminal=True, quiet=True) == ""
+    assert training(20, quiet=True) == training(20, terminal=True, quiet=True) == ""
 
 
 def test_names_are_not_taken_for_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,7 +57,7 @@ def test_names_are_not_taken_for_markup(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_numbers_for_people() -> None:
-    assert [show._number(value) for value in (None, float("nan"), 12345, 0.123456, 31.0)] == [
+    assert [progress.number(value) for value in (None, float("nan"), 12345, 0.123456, 31.0)] == [
         "–",
         "–",
         "12,345",

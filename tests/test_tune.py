@@ -12,7 +12,7 @@ import numpy as np
 import optuna
 import pytest
 
-from dssl import run, tune
+from dssl import run, runfolder, tune
 from dssl.config import Config
 from dssl.errors import ConfigError, DsslError, RunError
 from dssl.probe import random_splits, validation_accuracy
@@ -170,7 +170,7 @@ def test_a_recipe_is_fitted(tmp_path: Path) -> None:
     outcome = search(tmp_path / "s", 1)
     asked = resolve({"source": config().graph.source, "recipe": str(outcome.recipe)})
     run.fit(asked, tmp_path / "run")
-    assert run.read_config(tmp_path / "run").encoder.dim == outcome.changes["encoder.dim"]
+    assert runfolder.read_config(tmp_path / "run").encoder.dim == outcome.changes["encoder.dim"]
 
 
 def test_a_label_free_search_needs_no_labels(tmp_path: Path) -> None:

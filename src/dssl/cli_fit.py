@@ -9,20 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from dssl.commands import (
-    Header,
-    IdColumn,
-    LabelColumn,
-    Nodes,
-    Quiet,
-    Run,
-    Source,
-    SourceColumn,
-    TargetColumn,
-    WeightColumn,
-    WithSettings,
-    app,
-)
+from dssl.commands import Quiet, Read, Run, WithSettings, app, reads_graph
 
 if TYPE_CHECKING:
     from dssl.config import GraphSettings
@@ -30,8 +17,8 @@ if TYPE_CHECKING:
 
 
 @app.command(cls=WithSettings, rich_help_panel="Train and use")
+@reads_graph
 def fit(
-    graph: Source = None,
     *,
     method: Annotated[str | None, typer.Option(help="Method that trains (see dssl methods).")] = None,
     encoder: Annotated[str | None, typer.Option(help="Kind of encoder.")] = None,
@@ -50,13 +37,7 @@ def fit(
         Path | None,
         typer.Option("--from", metavar="RUN", help="Start from the weights and settings of a run, on a grown graph."),
     ] = None,
-    nodes: Nodes = None,
-    source_column: SourceColumn = None,
-    target_column: TargetColumn = None,
-    weight_column: WeightColumn = None,
-    id_column: IdColumn = None,
-    label_column: LabelColumn = None,
-    header: Header = None,
+    read: Read,
     directed: Annotated[
         bool | None, typer.Option("--directed/--undirected", help="Keep the direction of links.")
     ] = None,
@@ -66,19 +47,12 @@ def fit(
 
     Several processes or machines train together when torchrun starts it: torchrun --nproc-per-node 2 -m dssl fit ...
     """
-    from dssl import run, show
+    from dssl import progress, run, show
     from dssl.errors import ConfigError
     from dssl.resolve import resolve
 
     flags = {
-        "graph.source": graph,
-        "graph.nodes": nodes,
-        "graph.source_column": source_column,
-        "graph.target_column": target_column,
-        "graph.weight_column": weight_column,
-        "graph.id_column": id_column,
-        "graph.label_column": label_column,
-        "graph.header": header,
+        **read,
         "graph.directed": directed,
         "method.name": method,
         "encoder.name": encoder,
@@ -97,14 +71,14 @@ def fit(
 
     with distributed.joined(resolved.train.device):
         quiet = quiet or distributed.rank() > 0
-        with show.Progress(resolved.train.epochs, quiet=quiet) as progress:
+        with progress.Training(resolved.train.epochs, quiet=quiet) as shown:
             outcome = run.fit(
                 resolved,
                 folder,
                 overwrite=overwrite and not distributed.restarted(),
                 command=shlex.join(["dssl", *sys.argv[1:]]),
-                on_graph=progress.graph,
-                on_epoch=progress.epoch,
+                on_graph=shown.graph,
+                on_epoch=shown.epoch,
             )
         show.outcome(outcome, quiet=quiet)
 
@@ -130,11 +104,11 @@ def evaluate(
     With several runs, those that differ in the seed alone are put together, and the spread over seeds is told apart
     from the spread over splits.
     """
-    from dssl import run, show
+    from dssl import progress, run, show
 
     results = {}
     for folder in folders:
-        with show.Stages(quiet=quiet, name=str(folder) if len(folders) > 1 else "") as stages:
+        with progress.Stages(quiet=quiet, name=str(folder) if len(folders) > 1 else "") as stages:
             flags = {"evaluate.protocol": protocol, "evaluate.links": links}
             results[folder] = run.evaluate(folder, flags=flags, settings=settings or [], on_stage=stages.show)
     if quiet:
@@ -146,27 +120,19 @@ def evaluate(
 
 
 @app.command(rich_help_panel="Train and use")
+@reads_graph
 def embed(
     folder: Run,
-    graph: Source = None,
     *,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Output: .parquet, .csv or .npz.")],
     layout: Annotated[str, typer.Option(help="list: one vector column; columns: one column a dimension.")] = "list",
-    nodes: Nodes = None,
-    source_column: SourceColumn = None,
-    target_column: TargetColumn = None,
-    weight_column: WeightColumn = None,
-    id_column: IdColumn = None,
-    label_column: LabelColumn = None,
-    header: Header = None,
+    read: Read,
     quiet: Quiet = False,
 ) -> None:
     """Write the vectors of a run, or those that its model gives to another GRAPH with the same feature columns."""
     from dssl import run
 
-    options = _other_graph(
-        graph, nodes, source_column, target_column, weight_column, id_column, label_column, header=header
-    )
+    options = _other_graph(read)
     vectors = run.embed(folder, options)
     vectors.save(out, layout=cast("Layout", layout))
     if not quiet:
@@ -175,28 +141,20 @@ def embed(
 
 
 @app.command(rich_help_panel="Train and use")
+@reads_graph
 def factors(
     folder: Run,
-    graph: Source = None,
     *,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Table of links: .parquet or .csv.")],
     nodes_out: Annotated[Path | None, typer.Option(metavar="FILE", help="Table of nodes: .parquet or .csv.")] = None,
     layout: Annotated[str, typer.Option(help="list: one column q; columns: one column a factor.")] = "list",
-    nodes: Nodes = None,
-    source_column: SourceColumn = None,
-    target_column: TargetColumn = None,
-    weight_column: WeightColumn = None,
-    id_column: IdColumn = None,
-    label_column: LabelColumn = None,
-    header: Header = None,
+    read: Read,
     quiet: Quiet = False,
 ) -> None:
     """Write how probable each factor is on each link of the fitted graph, or of another GRAPH, with its ids."""
     from dssl import run
 
-    options = _other_graph(
-        graph, nodes, source_column, target_column, weight_column, id_column, label_column, header=header
-    )
+    options = _other_graph(read)
     found = run.factors(folder, options)
     found.save(out, nodes=nodes_out, layout=cast("Layout", layout))
     if not quiet:
@@ -207,8 +165,8 @@ def factors(
 
 
 @app.command(rich_help_panel="Train and use")
+@reads_graph
 def pack(
-    graph: Source = None,
     *,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Folder to write.")] = None,
     check: Annotated[
@@ -223,13 +181,7 @@ def pack(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a packed graph that is there already.")
     ] = False,
-    nodes: Nodes = None,
-    source_column: SourceColumn = None,
-    target_column: TargetColumn = None,
-    weight_column: WeightColumn = None,
-    id_column: IdColumn = None,
-    label_column: LabelColumn = None,
-    header: Header = None,
+    read: Read,
     directed: Annotated[
         bool | None, typer.Option("--directed/--undirected", help="Keep the direction of links.")
     ] = None,
@@ -239,9 +191,7 @@ def pack(
     from dssl import run, store
     from dssl.errors import RunError
 
-    options = _other_graph(
-        graph, nodes, source_column, target_column, weight_column, id_column, label_column, header=header
-    )
+    options = _other_graph(read)
     if options is None:
         raise RunError("no graph is named; give a file of edges, any other graph, or with --check a packed one")
     if check:
@@ -259,30 +209,8 @@ def pack(
         typer.echo(f"{out}: {made}")
 
 
-def _other_graph(
-    graph: str | None,
-    nodes: str | None,
-    source_column: str | None,
-    target_column: str | None,
-    weight_column: str | None,
-    id_column: str | None,
-    label_column: str | None,
-    *,
-    header: bool | None,
-) -> GraphSettings | None:
+def _other_graph(read: Read) -> GraphSettings | None:
     """The settings of a graph other than the fitted one, if one is given."""
     from dssl.resolve import resolve
 
-    if graph is None:
-        return None
-    flags = {
-        "graph.source": graph,
-        "graph.nodes": nodes,
-        "graph.source_column": source_column,
-        "graph.target_column": target_column,
-        "graph.weight_column": weight_column,
-        "graph.id_column": id_column,
-        "graph.label_column": label_column,
-        "graph.header": header,
-    }
-    return resolve(flags).graph
+    return None if read["graph.source"] is None else resolve(read).graph

@@ -35,10 +35,10 @@ def report(
     quiet: Quiet = False,
 ) -> None:
     """Write a run, or several beside each other, as one HTML page that needs nothing else."""
+    from dssl import progress
     from dssl import report as pages
-    from dssl import show
 
-    with show.Stages(quiet=quiet) as stages:
+    with progress.Stages(quiet=quiet) as stages:
         path = pages.write(folders, out, on_stage=stages.show)
     typer.echo(f"{path}" if quiet else f"{path}: {path.stat().st_size / 1e6:.1f} MB, to be opened in any browser")
     if show_it:
@@ -60,11 +60,11 @@ def explore(
 ) -> None:
     """Look at a run in the browser: a map of all nodes, and the factors behind every link."""
     from dssl import explore as views
-    from dssl import explore_pages, explore_server, show
+    from dssl import explore_pages, explore_server, progress
 
     if export is not None:
         explore_pages.check_empty(export)
-    with show.Stages(quiet=quiet) as stages:
+    with progress.Stages(quiet=quiet) as stages:
         view = views.of_run(folder, on_stage=stages.show)
         count, size = (0, 0) if export is None else explore_pages.export(view, export, on_part=stages.show)
     if export is None:

@@ -10,24 +10,12 @@ from typing import Annotated
 
 import typer
 
-from dssl.commands import (
-    Header,
-    IdColumn,
-    LabelColumn,
-    Nodes,
-    Quiet,
-    Source,
-    SourceColumn,
-    TargetColumn,
-    WeightColumn,
-    app,
-    parts,
-)
+from dssl.commands import Quiet, Read, app, parts, reads_graph
 
 
 @app.command(rich_help_panel="Compare and reproduce")
+@reads_graph
 def tune(
-    graph: Source = None,
     *,
     trials: Annotated[int, typer.Option(help="Settings to try in all, those of earlier calls included.")] = 20,
     select: Annotated[
@@ -47,20 +35,17 @@ def tune(
     recipe: Annotated[str | None, typer.Option(help="Published settings to start from, or a .toml file.")] = None,
     config: Annotated[Path | None, typer.Option(metavar="FILE.toml", help="File with settings.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of the search and of every training.")] = None,
-    nodes: Nodes = None,
-    label_column: LabelColumn = None,
+    read: Read,
     quiet: Quiet = False,
 ) -> None:
     """Try settings on a graph and write the best as a recipe for `dssl fit`; the same command goes on if stopped."""
-    from dssl import run, show, spaces
+    from dssl import progress, run, show, spaces
     from dssl import tune as tuning
     from dssl.config import locate
     from dssl.resolve import resolve
 
     flags = {
-        "graph.source": graph,
-        "graph.nodes": nodes,
-        "graph.label_column": label_column,
+        **read,
         "method.name": method,
         "encoder.name": encoder,
         "train.epochs": epochs,
@@ -72,7 +57,7 @@ def tune(
     given = [path for path, value in flags.items() if value is not None]
     given += [locate(text.partition("=")[0].strip()) for text in settings or []]
     folder = out or run.default_folder(resolved).with_name(f"{run.default_folder(resolved).name}-tune")
-    with show.Trials(trials, quiet=quiet) as progress:
+    with progress.Trials(trials, quiet=quiet) as shown:
         outcome = tuning.search(
             resolved,
             folder,
@@ -81,14 +66,14 @@ def tune(
             select=select,
             workers=workers,
             command=shlex.join(["dssl", *sys.argv[1:]]),
-            on_trial=progress.trial,
+            on_trial=shown.trial,
         )
-    show.tuned(outcome, source=graph or resolved.graph.source, select=select, quiet=quiet)
+    show.tuned(outcome, source=resolved.graph.source, select=select, quiet=quiet)
 
 
 @app.command(rich_help_panel="Compare and reproduce")
+@reads_graph
 def compare(
-    graph: Source = None,
     *,
     methods: Annotated[
         list[str] | None, typer.Option(metavar="NAMES", help="Methods: a,b,c; sanity for the baselines; or all.")
@@ -105,38 +90,22 @@ def compare(
     ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Trainings at a time; more make the seconds say less.")] = 1,
     out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="By default runs/GRAPH-compare.")] = None,
-    nodes: Nodes = None,
-    source_column: SourceColumn = None,
-    target_column: TargetColumn = None,
-    weight_column: WeightColumn = None,
-    id_column: IdColumn = None,
-    label_column: LabelColumn = None,
-    header: Header = None,
+    read: Read,
     quiet: Quiet = False,
 ) -> None:
     """Train several methods on a graph and write one table; the same command goes on if stopped.
 
     Accuracy, NMI, seconds and memory of each method, beside baselines that need no training.
     """
-    from dssl import run, show
+    from dssl import progress, run, show
     from dssl.compare import ALL
     from dssl.compare import compare as side_by_side
     from dssl.resolve import parse, resolve
 
-    flags = {
-        "graph.source": graph,
-        "graph.nodes": nodes,
-        "graph.source_column": source_column,
-        "graph.target_column": target_column,
-        "graph.weight_column": weight_column,
-        "graph.id_column": id_column,
-        "graph.label_column": label_column,
-        "graph.header": header,
-    }
-    resolved = resolve(flags)
+    resolved = resolve(read)
     usual = run.default_folder(resolved)
     folder = out or usual.with_name(usual.name.removesuffix("-dssl-0") + "-compare")
-    with show.Jobs("compare", quiet=quiet) as progress:
+    with progress.Jobs("compare", quiet=quiet) as shown:
         found, written = side_by_side(
             run.with_full_paths(resolved.graph),
             folder,
@@ -147,8 +116,8 @@ def compare(
             links=links,
             settings=parse(settings or []),
             workers=workers,
-            on_plan=progress.plan,
-            on_record=progress.record,
+            on_plan=shown.plan,
+            on_record=shown.record,
         )
     if not quiet:
         show.comparison(found)
@@ -171,7 +140,7 @@ def reproduce(
     quiet: Quiet = False,
 ) -> None:
     """Make tables and figures of the paper again: train what is not stored yet; write Markdown, CSV and pictures."""
-    from dssl import show
+    from dssl import progress
     from dssl.figures import figures
     from dssl.plans import Options
     from dssl.reproduce import FIGURES, TABLES
@@ -180,7 +149,7 @@ def reproduce(
     options = Options(datasets=parts(datasets), methods=parts(methods), seeds=seeds, quick=quick)
     for name in [*TABLES, FIGURES] if what == ["all"] else what:
         make = figures if name == FIGURES else partial(table, name)
-        with show.Jobs(name, quiet=quiet) as progress:
-            written = make(options, out, workers=workers, on_plan=progress.plan, on_record=progress.record)
+        with progress.Jobs(name, quiet=quiet) as shown:
+            written = make(options, out, workers=workers, on_plan=shown.plan, on_record=shown.record)
         for path in written:
             typer.echo(path)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dssl import config as configuration
-from dssl import run
+from dssl import run, runfolder
 from dssl.config import Config
 from dssl.errors import ConfigError, RunError
 
@@ -64,7 +64,7 @@ def fit_on_ray(
         if not own:
             raise
         raise RunError(own[0]) from None
-    return dict(*run.read_metrics(place)[-1:])
+    return dict(*runfolder.read_metrics(place)[-1:])
 
 
 def work(given: dict[str, str]) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -52,13 +55,44 @@ class WithSettings(typer.core.TyperCommand):
 Source = Annotated[str | None, typer.Argument(metavar="GRAPH", help="Data set, python: or synthetic: spec, or file.")]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, as `dssl fit` writes it.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no more than needed.")]
-Nodes = Annotated[str | None, typer.Option(metavar="FILE", help="Table of nodes: id, label, features.")]
-SourceColumn = Annotated[str | None, typer.Option(metavar="NAME", help="Column with the start of each link.")]
-TargetColumn = Annotated[str | None, typer.Option(metavar="NAME", help="Column with the end of each link.")]
-WeightColumn = Annotated[str | None, typer.Option(metavar="NAME", help="Column with the weight of each link.")]
-IdColumn = Annotated[str | None, typer.Option(metavar="NAME", help="Column with the ids of the nodes.")]
-LabelColumn = Annotated[str | None, typer.Option(metavar="NAME", help="Column with the classes of the nodes.")]
-Header = Annotated[bool | None, typer.Option("--header/--no-header", help="Whether the first line names columns.")]
+Read = dict[str, Any]
+FILE_OPTIONS = {
+    "nodes": Annotated[str | None, typer.Option(metavar="FILE", help="Table of nodes: id, label, features.")],
+    "source_column": Annotated[str | None, typer.Option(metavar="NAME", help="Column with the start of each link.")],
+    "target_column": Annotated[str | None, typer.Option(metavar="NAME", help="Column with the end of each link.")],
+    "weight_column": Annotated[str | None, typer.Option(metavar="NAME", help="Column with the weight of each link.")],
+    "id_column": Annotated[str | None, typer.Option(metavar="NAME", help="Column with the ids of the nodes.")],
+    "label_column": Annotated[str | None, typer.Option(metavar="NAME", help="Column with the classes of the nodes.")],
+    "header": Annotated[
+        bool | None, typer.Option("--header/--no-header", help="Whether the first line names columns.")
+    ],
+}
+
+
+def reads_graph(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the argument GRAPH and the options on how its files are read; it gets them all as ``read``.
+
+    Their keys are the paths of the settings. GRAPH is the last argument; the options stand before the command's last.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    own = [parameter for name, parameter in signature.parameters.items() if name != "read"]
+    arguments = [parameter for parameter in own if parameter.kind is not inspect.Parameter.KEYWORD_ONLY]
+    options = own[len(arguments) :]
+    source = inspect.Parameter("source", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=Source)
+    files = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+        for name, kind in FILE_OPTIONS.items()
+    ]
+
+    @wraps(command)
+    def wrapped(**given: Any) -> None:
+        read = {f"graph.{name}": given.pop(name) for name in ("source", *FILE_OPTIONS)}
+        command(read=read, **given)
+
+    wrapped.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[*arguments, source, *options[:-1], *files, options[-1]]
+    )
+    return wrapped
 
 
 def _version(asked: bool) -> None:

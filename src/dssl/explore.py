@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dssl import run
+from dssl import run, runfolder
 from dssl.errors import RunError
 from dssl.features import decode
 from dssl.inputs import links as prepared_links
@@ -120,9 +120,9 @@ def of_run(folder: Path, *, on_stage: Callable[[str], None] = lambda _: None) ->
         folder: the run folder.
         on_stage: called with the name of each part before it starts.
     """
-    config = run.read_config(folder)
+    config = runfolder.read_config(folder)
     on_stage("reading the graph")
-    vectors = run.read_embeddings(folder)
+    vectors = runfolder.read_embeddings(folder)
     graph = run.fitted_graph(folder)
     factors = None
     if config.method.name == "dssl":

@@ -20,7 +20,7 @@ from dssl import report_charts as charts
 from dssl import report_facts as of
 from dssl.errors import RunError
 from dssl.report_facts import Facts
-from dssl.run import REPORT
+from dssl.runfolder import REPORT
 
 if TYPE_CHECKING:
     from markupsafe import Markup

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from dssl import run
+from dssl import run, runfolder
 from dssl.config import Config
 from dssl.errors import DsslError
 from dssl.inputs import links
@@ -106,20 +106,22 @@ class Verdict:
 
 def read(folder: Path) -> Facts:
     """Read the files of a finished run; nothing is computed."""
-    config = run.read_config(folder)
-    described = run.read_json(folder / run.GRAPH)
+    config = runfolder.read_config(folder)
+    described = runfolder.read_json(folder / runfolder.GRAPH)
     summary = described.get("summary")
     if not isinstance(summary, dict):
-        raise DsslError(f"{folder / run.GRAPH} is damaged: it has no summary of the graph; fit the run again")
+        raise DsslError(f"{folder / runfolder.GRAPH} is damaged: it has no summary of the graph; fit the run again")
     return Facts(
         folder=folder,
         config=config,
         summary=summary,
         changes=described.get("changes", []),
         warnings=described.get("warnings", []),
-        records=[dict(record) for record in run.read_metrics(folder)],
-        evaluation=run.read_json(folder / run.EVALUATION) if (folder / run.EVALUATION).exists() else {},
-        environment=run.read_json(folder / run.ENVIRONMENT),
+        records=[dict(record) for record in runfolder.read_metrics(folder)],
+        evaluation=runfolder.read_json(folder / runfolder.EVALUATION)
+        if (folder / runfolder.EVALUATION).exists()
+        else {},
+        environment=runfolder.read_json(folder / runfolder.ENVIRONMENT),
     )
 
 

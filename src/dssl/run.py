@@ -1,31 +1,38 @@
-"""The run folder: what ``dssl fit`` writes, and what the other commands read.
-
-``config.toml`` and ``graph.json`` open a run, ``environment.json`` closes it: a folder without the last is unfinished,
-and the same ``fit`` goes on where it stopped. Every file is written in one step, ``metrics.jsonl`` line by line.
-"""
+"""What the commands do with a run folder: fit, evaluate, embed, factors."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dssl import config as configuration
-from dssl import environment, files
+from dssl import environment, files, runfolder
 from dssl.config import Config, GraphSettings
 from dssl.embeddings import EMBEDDINGS
-from dssl.errors import ConfigError, DsslError, RunError
+from dssl.errors import ConfigError, RunError
 from dssl.inputs import Inputs
-from dssl.layout import MAP
-from dssl.model import CONFIG, FEATURES, WEIGHTS, Embedder
+from dssl.model import FEATURES, WEIGHTS, Embedder
 from dssl.resolve import resolve
+from dssl.runfolder import (
+    CHECKPOINT,
+    ENVIRONMENT,
+    EVALUATION,
+    GRAPH,
+    METRICS,
+    PICTURE,
+    SPLITS,
+    Record,
+    read_config,
+    read_embeddings,
+    read_json,
+    read_metrics,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,33 +43,6 @@ if TYPE_CHECKING:
     from dssl.features import Encoding
     from dssl.graph import Graph
     from dssl.probe import Split
-
-METRICS, GRAPH = "metrics.jsonl", "graph.json"
-EVALUATION, SPLITS, ENVIRONMENT, PICTURE, REPORT, CHECKPOINT = (
-    "evaluation.json",
-    "splits.npz",
-    "environment.json",
-    "embedding.png",
-    "report.html",
-    "checkpoint.safetensors",
-)
-FILES = {
-    CONFIG: "every setting of the run",
-    GRAPH: "the graph: sizes, homophily, what was done to it",
-    METRICS: "a record per epoch",
-    WEIGHTS: "the trained network",
-    FEATURES: "the feature columns that it expects",
-    EMBEDDINGS: "id and vector of each node",
-    EVALUATION: "how good the vectors are",
-    SPLITS: "the nodes that trained, chose and tested the probe",
-    MAP: "id and place in the plane of each node",
-    PICTURE: "a map of the vectors",
-    REPORT: "all of it as a page for a browser",
-    ENVIRONMENT: "versions, machine, command, time, memory",
-    CHECKPOINT: "the state to resume an unfinished run from",
-}
-LOCK = ".lock"
-Record = dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,15 +199,15 @@ def fit(
     with ExitStack() as stack:
         with distributed.together():
             if first:
-                stack.enter_context(_alone(folder))
-                _claim(folder, config, overwrite=overwrite)
+                stack.enter_context(runfolder.alone(folder))
+                runfolder.claim(folder, config, overwrite=overwrite)
             model = Embedder.from_config(config) if start is None else Embedder.load(start).continue_with(config)
             graph = load_graph(config.graph, encoding=None if start is None else model.inputs.encoding)
             described: dict[str, Any] = {"fingerprint": graph.fingerprint(), "summary": summary(graph) if first else {}}
             if start is not None:
                 described["start"] = hashlib.sha256((start / WEIGHTS).read_bytes()).hexdigest()
             if first:
-                _open(folder, config, described, overwrite=overwrite)
+                runfolder.open(folder, config, described, overwrite=overwrite)
         with distributed.together():
             distributed.check_same(described["fingerprint"], f"a graph {config.graph.source!r}")
         if not first:
@@ -236,7 +216,7 @@ def fit(
             return Outcome(folder, {}, {}, last[0], model.changes_, model.warnings_)
         if on_graph is not None:
             on_graph(graph, model.schedule(graph).epochs)
-        metrics = _Metrics(folder / METRICS, every=config.train.log_every, epochs=model.schedule(graph).epochs)
+        metrics = runfolder.Metrics(folder / METRICS, every=config.train.log_every, epochs=model.schedule(graph).epochs)
 
         def note(record: Record) -> None:
             metrics.add(record)
@@ -254,24 +234,6 @@ def fit(
         (folder / CHECKPOINT).unlink(missing_ok=True)
         last = read_metrics(folder)[-1:] or [{}]
         return Outcome(folder, described["summary"], record, last[0], model.changes_, model.warnings_)
-
-
-def _open(folder: Path, config: Config, described: Mapping[str, Any], *, overwrite: bool) -> None:
-    """Write the files that open a run; one on another graph, or from other weights, is not gone on with."""
-    if overwrite:
-        for name in FILES:
-            (folder / name).unlink(missing_ok=True)
-    if (folder / GRAPH).exists():
-        before = read_json(folder / GRAPH)
-        kinds = {"fingerprint": f"graph {config.graph.source!r}", "start": f"weights in {config.train.start_from}"}
-        for key, what in kinds.items():
-            if before.get(key) != described.get(key):
-                raise RunError(
-                    f"{folder} holds an unfinished run on another state of the {what}; "
-                    "start anew with --overwrite, or choose another folder with --out"
-                )
-    files.write_text(folder / CONFIG, configuration.to_toml(config))
-    files.write_json(folder / GRAPH, described)
 
 
 def evaluate(
@@ -421,136 +383,3 @@ def _load_alike(model: Embedder, options: GraphSettings) -> Graph:
     fitted = model.config.graph
     kept = options.model_copy(update={"directed": fitted.directed, "self_loops": fitted.self_loops})
     return load_graph(kept, encoding=model.inputs.encoding)
-
-
-def read_config(folder: Path, *, finished: bool = True) -> Config:
-    """Read the configuration of a run; by default of a finished one."""
-    if not (folder / CONFIG).is_file():
-        raise RunError(
-            f"{folder} is not a run folder: it has no {CONFIG}; make one with `dssl fit GRAPH --out {folder}`"
-        )
-    config = configuration.from_toml(read_text(folder / CONFIG), str(folder / CONFIG))
-    if finished and not (folder / ENVIRONMENT).exists():
-        raise RunError(f"{folder} is an unfinished run; run its `dssl fit` again to complete it")
-    return config
-
-
-def read_metrics(folder: Path) -> list[Record]:
-    """Read the records of the epochs; a line that a kill cut short is left out."""
-    path = folder / METRICS
-    if not path.exists():
-        return []
-    lines = read_text(path).split("\n")
-    try:
-        return [json.loads(line) for line in lines[:-1]]
-    except ValueError:
-        raise RunError(f"{path} is damaged: a line is no JSON; fit again with --overwrite") from None
-
-
-def read_embeddings(folder: Path) -> Embeddings:
-    """Read the embeddings of a finished run."""
-    from dssl.embeddings import Embeddings
-
-    read_config(folder)
-    return Embeddings.load(folder / EMBEDDINGS)
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON file of a run."""
-    try:
-        value = json.loads(read_text(path))
-    except ValueError as error:
-        if isinstance(error, DsslError):
-            raise
-        raise RunError(f"{path} is damaged: no valid JSON; fit or evaluate the run again") from None
-    if not isinstance(value, dict):
-        raise RunError(f"{path} is damaged: no JSON object; fit or evaluate the run again")
-    return value
-
-
-def read_text(path: Path) -> str:
-    """Read a text file of a run."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise RunError(f"{path} cannot be read ({error.strerror}); fit or evaluate the run again") from None
-    except UnicodeDecodeError:
-        raise RunError(f"{path} is damaged: not UTF-8 text; fit or evaluate the run again") from None
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Keep other trainings out of a run folder."""
-    if folder.exists() and not folder.is_dir():
-        raise RunError(f"{folder} is a file; choose a folder with --out")
-    new = not folder.exists()
-    with ExitStack() as stack:
-        if new:
-            stack.callback(_remove_empty, folder)
-        try:
-            stack.enter_context(files.locked(folder / LOCK))
-        except BlockingIOError as error:
-            raise RunError(
-                f"{folder} is in use by another training (process {error}); wait for its end, or choose another folder "
-                "with --out"
-            ) from None
-        yield
-
-
-def _remove_empty(folder: Path) -> None:
-    with suppress(OSError):
-        folder.rmdir()
-
-
-def _claim(folder: Path, config: Config, *, overwrite: bool) -> None:
-    """See that the folder is new, or an unfinished run of the same settings, or may be written over."""
-    if all(path.name.startswith(".") for path in folder.iterdir()):
-        return
-    if not (folder / CONFIG).exists():
-        raise RunError(f"{folder} is not empty and no run folder; choose another with --out")
-    if overwrite:
-        return
-    if (folder / ENVIRONMENT).exists():
-        raise RunError(f"{folder} holds a finished run; replace it with --overwrite, or choose another with --out")
-    different = configuration.differences(read_config(folder, finished=False), config).values()
-    if different:
-        raise RunError(
-            f"{folder} holds an unfinished run with other settings ({', '.join(different)}); "
-            "start anew with --overwrite, or choose another folder with --out"
-        )
-
-
-class _Metrics:
-    """``metrics.jsonl``: a line per logged epoch, and always the last one.
-
-    The first record decides where it goes on: lines of that epoch and later ones were written after the checkpoint
-    that training resumed from, and are written anew.
-    """
-
-    def __init__(self, path: Path, *, every: int, epochs: int) -> None:
-        self.path, self.every, self.epochs = path, every, epochs
-        self.started = False
-        self.waiting: Record | None = None
-
-    def add(self, record: Record) -> None:
-        if not self.started:
-            kept = [line for line in read_metrics(self.path.parent) if line["epoch"] < record["epoch"]]
-            files.write_text(self.path, "".join(f"{json.dumps(line)}\n" for line in kept))
-            self.started = True
-        if record["epoch"] % self.every and record["epoch"] != self.epochs:
-            self.waiting = record
-        else:
-            self._write(record)
-
-    def close(self) -> None:
-        """Write the last record if it was none of those to be logged: training ended early."""
-        if self.waiting is not None:
-            self._write(self.waiting)
-        elif not self.started and not self.path.exists():
-            files.write_text(self.path, "")
-
-    def _write(self, record: Record) -> None:
-        self.waiting = None
-        finite = {name: value if math.isfinite(value) else None for name, value in record.items()}
-        with self.path.open("a", encoding="utf-8") as handle:
-            handle.write(json.dumps(finite) + "\n")

@@ -1,107 +1,24 @@
-"""What the commands print: tables and progress with Rich on a terminal, plain lines elsewhere."""
+"""What the commands print when they are done: tables with Rich on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
-import contextlib
-import math
-import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
-from dssl import environment, run
+from dssl import run, runfolder
 from dssl.config import changed, to_toml
 from dssl.errors import DsslError
+from dssl.progress import line, number
 
 if TYPE_CHECKING:
     from dssl.compare import Comparison
-    from dssl.graph import Graph
     from dssl.tune import Outcome
-
-# What the progress line shows of a record, with short names.
-SHOWN = {
-    "loss": "loss",
-    "effective_rank": "rank",
-    "posterior_entropy": "entropy",
-    "factor_usage_max": "usage",
-}
-
-
-class Progress:
-    """Progress of a training on stderr: a bar on a terminal, about ten plain lines elsewhere.
-
-    Args:
-        epochs: how many there will be.
-        quiet: show nothing.
-    """
-
-    def __init__(self, epochs: int, *, quiet: bool) -> None:
-        self.epochs, self.quiet = epochs, quiet
-        self.console = Console(stderr=True)
-        self.bar: Bar | None = None
-        self.task: Any = None
-        self.started = time.perf_counter()
-
-    def __enter__(self) -> Progress:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self.bar is not None:
-            self.bar.stop()
-        if error is None:
-            with contextlib.suppress(OSError):  # the cache may not be writable
-                _compiled_before().parent.mkdir(parents=True, exist_ok=True)
-                _compiled_before().touch()
-
-    def graph(self, graph: Graph, epochs: int | None = None) -> None:
-        """Say what was read; its size may decide on the number of epochs."""
-        self.epochs = self.epochs if epochs is None else epochs
-        if self.quiet:
-            return
-        self.console.print(escape(str(graph)), highlight=False, soft_wrap=True)
-        if not _compiled_before().exists():
-            self.console.print("first run on this machine: compiling, once, takes half a minute", highlight=False)
-        if self.console.is_terminal and self.epochs:
-            columns = (TextColumn("epoch {task.completed}/{task.total}"), BarColumn(), TimeRemainingColumn())
-            self.bar = Bar(*columns, TextColumn("{task.fields[text]}"), console=self.console)
-            self.task = self.bar.add_task("", total=self.epochs, text="")
-            self.bar.start()
-
-    def epoch(self, record: Mapping[str, float]) -> None:
-        """Show the record of an epoch."""
-        epoch = int(record["epoch"])
-        if self.bar is not None:
-            self.bar.update(self.task, completed=epoch, text=line(record))
-        elif not self.quiet and (epoch % max(self.epochs // 10, 1) == 0 or epoch == self.epochs):
-            seconds = time.perf_counter() - self.started
-            self.console.print(f"epoch {epoch}/{self.epochs}  {line(record)}  {seconds:.0f} s", soft_wrap=True)
-
-
-def _compiled_before() -> Path:
-    """A file that is there once a training has ended well with this Numba and this code."""
-    from dssl.cache import cache_dir
-
-    code = Path(__file__).with_name("kernels.py").stat()
-    return cache_dir() / f"compiled-{environment.version('numba')}-{code.st_mtime_ns}-{code.st_size}"
-
-
-def line(record: Mapping[str, float | None]) -> str:
-    """Return the loss and the collapse statistics of a record in one line.
-
-    >>> line({"epoch": 1, "loss": 0.25, "effective_rank": 31.04, "local": 1.0})
-    'loss 0.25  rank 31.04'
-    """
-    return "  ".join(f"{short} {_number(record[name])}" for name, short in SHOWN.items() if name in record)
 
 
 def outcome(found: run.Outcome, *, quiet: bool) -> None:
@@ -124,127 +41,13 @@ def outcome(found: run.Outcome, *, quiet: bool) -> None:
     _out().print(table)
 
 
-class Stages:
-    """Names of the parts of a longer work on stderr: one changing line on a terminal, plain lines elsewhere.
-
-    Args:
-        quiet: show nothing.
-        name: what is worked on, if there are several.
-    """
-
-    def __init__(self, *, quiet: bool, name: str = "") -> None:
-        self.console = Console(stderr=True, quiet=quiet)
-        self.prefix = f"{name}: " if name else ""
-        self.status = self.console.status(escape(f"{self.prefix}reading the graph"))
-
-    def __enter__(self) -> Stages:
-        if self.console.is_terminal:
-            self.status.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.status.stop()
-
-    def show(self, stage: str) -> None:
-        """Say which part starts."""
-        if self.console.is_terminal:
-            self.status.update(escape(self.prefix + stage))
-        else:
-            self.console.print(self.prefix + stage, markup=False, highlight=False, soft_wrap=True)
-
-
-class Jobs:
-    """Progress over many trainings on stderr: a bar on a terminal, a line for each elsewhere.
-
-    Args:
-        name: what they are for.
-        quiet: show nothing but what failed.
-    """
-
-    def __init__(self, name: str, *, quiet: bool) -> None:
-        self.name, self.quiet = name, quiet
-        self.console = Console(stderr=True)
-        self.bar = Bar(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-            TimeRemainingColumn(),
-            console=self.console,
-            disable=quiet or not self.console.is_terminal,
-        )
-        self.task: Any = None
-        self.total = self.done = 0
-
-    def __enter__(self) -> Jobs:
-        self.bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.bar.stop()
-
-    def plan(self, count: int) -> None:
-        """Say how many there are."""
-        self.total = count
-        self.task = self.bar.add_task(self.name, total=count)
-
-    def record(self, job: Any, record: Mapping[str, Any]) -> None:
-        """Count one that is done."""
-        self.done += 1
-        what = f"{self.name}: {job.row} on {job.graph}"
-        self.bar.update(self.task, advance=1, description=what)
-        if "error" in record:
-            self.console.print(f"{what}: {record['error']}", markup=False, soft_wrap=True)
-        elif not self.quiet and not self.console.is_terminal:
-            self.console.print(
-                f"{self.done}/{self.total} {what}: {record['seconds']:.0f} s", markup=False, soft_wrap=True
-            )
-
-
-class Trials:
-    """Progress of a search on stderr: a bar on a terminal, a line for each trial elsewhere.
-
-    Args:
-        trials: how many there will be.
-        quiet: show nothing.
-    """
-
-    def __init__(self, trials: int, *, quiet: bool) -> None:
-        self.trials = trials
-        self.console = Console(stderr=True, quiet=quiet)
-        columns = (TextColumn("trial {task.completed}/{task.total}"), BarColumn(), TimeRemainingColumn())
-        text = TextColumn("{task.fields[text]}")
-        self.bar = Bar(*columns, text, console=self.console, disable=not self.console.is_terminal)
-        self.task = self.bar.add_task("", total=trials, text="")
-
-    def __enter__(self) -> Trials:
-        self.bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.bar.stop()
-
-    def trial(self, done: int, value: float | None, best: float | None) -> None:
-        """Show the outcome of a trial, and the best so far."""
-        text = f"{'failed' if value is None else _number(value)}, best {_number(best)}"
-        if self.console.is_terminal:
-            self.bar.update(self.task, completed=done, text=text)
-        else:
-            self.console.print(f"trial {done}/{self.trials}: {text}", highlight=False)
-
-
 def tuned(found: Outcome, *, source: str, select: str, quiet: bool) -> None:
     """Print what a search found, where it is, and how to use it."""
     if quiet:
         _out().print(str(found.recipe), markup=False, highlight=False, soft_wrap=True)
         return
     table = _pairs()
-    table.add_row("best", f"{select} {_number(found.value)} of {found.done} trials")
+    table.add_row("best", f"{select} {number(found.value)} of {found.done} trials")
     for path, value in found.changes.items():
         table.add_row("", escape(f"{path} = {value}"))
     if found.failed:
@@ -260,7 +63,11 @@ def evaluation(folder: Path, result: Mapping[str, Any]) -> None:
     console.print(_evaluation_table(result))
     console.print(escape(_splits_line(result)), soft_wrap=True, highlight=False)
     reasons = [f"no {part}: {reason}" for part, reason in result.get("skipped", {}).items()]
-    for text in [*reasons, result.get("verdict", ""), f"open {folder / run.PICTURE}, or see all: dssl report {folder}"]:
+    for text in [
+        *reasons,
+        result.get("verdict", ""),
+        f"open {folder / runfolder.PICTURE}, or see all: dssl report {folder}",
+    ]:
         if text:
             console.print(escape(text), soft_wrap=True, highlight=False)
 
@@ -273,9 +80,9 @@ def evaluations(results: Mapping[Path, Mapping[str, Any]]) -> None:
     table = Table("run", "seed", "accuracy", "± over splits", "verdict", box=None, pad_edge=False)
     groups: dict[str, dict[int, Mapping[str, Any]]] = {}
     for folder, result in results.items():
-        config = run.read_config(folder)
+        config = runfolder.read_config(folder)
         accuracy = result.get("probe", {}).get("accuracy", {"mean": None, "std": None})
-        numbers = [_number(accuracy[name]) for name in ("mean", "std")]
+        numbers = [number(accuracy[name]) for name in ("mean", "std")]
         table.add_row(escape(str(folder)), str(config.seed), *numbers, escape(result.get("verdict", "no probe")))
         if "probe" in result:
             alike = to_toml(config.model_copy(update={"seed": 0}))
@@ -300,8 +107,8 @@ def _spread_table(spread: Mapping[str, Mapping[str, Any]]) -> Table:
         cells = []
         for over in ("seeds", "splits"):
             interval = score[over]["interval"]
-            cells += [_number(score[over]["std"]), " to ".join(map(_number, interval)) if interval else "–"]
-        table.add_row(f"probe {name}".replace("_", " "), _number(score["mean"]), *cells)
+            cells += [number(score[over]["std"]), " to ".join(map(number, interval)) if interval else "–"]
+        table.add_row(f"probe {name}".replace("_", " "), number(score["mean"]), *cells)
     return table
 
 
@@ -319,11 +126,11 @@ def comparison(found: Comparison) -> None:
 
 def info(folder: Path) -> None:
     """Print what is in a run folder; a damaged part is named, and the rest is shown."""
-    config = run.read_config(folder, finished=False)
+    config = runfolder.read_config(folder, finished=False)
     console = _out()
     table = _pairs()
-    table.add_row("run", escape(str(folder)) + ("" if (folder / run.ENVIRONMENT).exists() else " (unfinished)"))
-    described = _part(table, folder, run.GRAPH)
+    table.add_row("run", escape(str(folder)) + ("" if (folder / runfolder.ENVIRONMENT).exists() else " (unfinished)"))
+    described = _part(table, folder, runfolder.GRAPH)
     if described:
         table.add_row("graph", _graph_line(described.get("summary", {})))
         if described.get("changes"):
@@ -332,23 +139,23 @@ def info(folder: Path) -> None:
             table.add_row("warning", f"[yellow]{escape(sentence)}[/yellow]")
     others = [f"{path}={value}" for path, value in changed(config).items()]
     table.add_row("settings", escape(", ".join(others) or "all as by default"))
-    records = run.read_metrics(folder)
+    records = runfolder.read_metrics(folder)
     if records:
         table.add_row("training", f"{int(records[-1]['epoch'])} epochs, {line(records[-1])}")
-    made = _part(table, folder, run.ENVIRONMENT)
+    made = _part(table, folder, runfolder.ENVIRONMENT)
     if made:
         table.add_row(
             "made", f"{made.get('finished')} in {made.get('seconds')} s by dssl {made['packages'].get('dssl')}"
         )
         table.add_row("command", escape(str(made.get("command"))))
-    result = _part(table, folder, run.EVALUATION)
+    result = _part(table, folder, runfolder.EVALUATION)
     console.print(table)
     if result:
         console.print(_evaluation_table(result))
         if "verdict" in result:
             console.print(escape(result["verdict"]), soft_wrap=True, highlight=False)
     files = Table("file", "size", "what", box=None, pad_edge=False)
-    for name, meaning in run.FILES.items():
+    for name, meaning in runfolder.FILES.items():
         if (folder / name).exists():
             files.add_row(name, f"{(folder / name).stat().st_size:,}", meaning)
     console.print(files)
@@ -364,7 +171,7 @@ def datasets(name: str | None) -> None:
         measures = ("edge_homophily", "class_average_homophily", "node_homophily", "adjusted_homophily")
         table = Table("name", *names, "h", "ĥ", "node", "adjusted", "here", box=None, pad_edge=False)
         for entry in known.catalogue():
-            figures = [_number(entry[key]) for key in (*names, *measures)]
+            figures = [number(entry[key]) for key in (*names, *measures)]
             table.add_row(entry["name"], *figures, "yes" if entry["raw"] else "no")
         console.print(table)
         console.print("also: python:PACKAGE (python:stdlib), synthetic:h=0.25,nodes=10000, or a file of edges")
@@ -373,7 +180,7 @@ def datasets(name: str | None) -> None:
     table = Table(escape(dataset.name), "measured", "paper", "", box=None, pad_edge=False)
     for row in known.compare(name):
         agrees = {None: "", True: "as published", False: "differs"}[row.agrees]
-        table.add_row(row.quantity.replace("_", " "), _number(row.ours), _number(row.paper), agrees)
+        table.add_row(row.quantity.replace("_", " "), number(row.ours), number(row.paper), agrees)
     console.print(table)
     for text in (dataset.note, f"from {dataset.origin}"):
         if text:
@@ -431,7 +238,7 @@ def _part(table: Table, folder: Path, name: str) -> dict[str, Any]:
     if not (folder / name).exists():
         return {}
     try:
-        return run.read_json(folder / name)
+        return runfolder.read_json(folder / name)
     except DsslError as error:
         table.add_row("damaged", f"[red]{escape(str(error))}[/red]")
         return {}
@@ -444,13 +251,6 @@ def _graph_line(summary: Mapping[str, Any]) -> str:
     )
     homophily = summary.get("edge_homophily")
     return escape(text) + ("" if homophily is None else f", edge homophily {homophily:.2f}")
-
-
-def _number(value: float | int | None) -> str:
-    """A figure for people: thousands separated, four significant digits, a dash for what is not known."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return "–"
-    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
 
 
 def _splits_line(result: Mapping[str, Any]) -> str:
@@ -469,11 +269,11 @@ def _evaluation_table(result: Mapping[str, Any]) -> Table:
     table = Table("", "value", "±", box=None, pad_edge=False)
     for name, score in result.get("probe", {}).items():
         if isinstance(score, Mapping):
-            table.add_row(f"probe {name}".replace("_", " "), _number(score["mean"]), _number(score["std"]))
+            table.add_row(f"probe {name}".replace("_", " "), number(score["mean"]), number(score["std"]))
     baselines = {name: found["accuracy"] for name, found in result.get("sanity", {}).items()}
     for name, score in sorted(baselines.items(), key=lambda item: -item[1]["mean"]):
-        table.add_row(f"  accuracy of {name}", _number(score["mean"]), _number(score["std"]))
+        table.add_row(f"  accuracy of {name}", number(score["mean"]), number(score["std"]))
     for part in ("kmeans", "links", "label_free"):
         for name, value in result.get(part, {}).items():
-            table.add_row(f"{part} {name}".replace("_", " "), _number(value), "")
+            table.add_row(f"{part} {name}".replace("_", " "), number(value), "")
     return table
