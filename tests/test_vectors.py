@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
+import numba
 import numpy as np
 import pytest
 
 from dssl import vectors
-from dssl.vectors import compiled, exp, fma, load, log, maximum, memory, splat, store, tile, transpose, where_positive
+from dssl.vectors import (
+    alone_and_together,
+    compiled,
+    exp,
+    fma,
+    load,
+    log,
+    maximum,
+    memory,
+    splat,
+    store,
+    tile,
+    transpose,
+    where_positive,
+)
 
 
 @compiled
@@ -108,3 +127,31 @@ def test_threads_are_bounded_by_what_was_told_and_by_the_work(monkeypatch: pytes
     assert vectors.use_threads(4, 2) and vectors.use_threads(3, 64) and vectors.use_threads(16, 16)
     assert not vectors.use_threads(1, 64) and not vectors.use_threads(4, 1)
     assert told == [2, 3, 8]
+
+
+def who(out):
+    for i in numba.prange(out.shape[0]):
+        out[i] = numba.get_thread_id()
+
+
+who_alone, who_together = alone_and_together(who)
+
+
+SCRIPT = """
+import numpy as np
+from dssl.vectors import use_threads
+from tests.test_vectors import who_alone, who_together
+
+found = np.empty(64, np.int64)
+who_alone(found)  # writes its code to disk, where the other one looks for its own
+print(sorted(set(found.tolist())))
+assert use_threads(2, 64)
+who_together(found)
+print(sorted(set(found.tolist())))
+"""
+
+
+def test_code_for_several_threads_is_not_that_for_one_kept_on_disk() -> None:
+    environment = {**os.environ, "NUMBA_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}  # the tests themselves have one
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.split("\n")[:2] == ["[0]", "[0, 1]"]

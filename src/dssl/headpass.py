@@ -25,6 +25,7 @@ from scipy import sparse
 from dssl.vectors import (
     ONE,
     ZERO,
+    alone_and_together,
     compiled,
     double,
     exp,
@@ -486,8 +487,8 @@ def _backward(
             )  # fmt: skip
 
 
-_forward_alone, _forward_together = compiled(_forward), compiled(_forward, parallel=True)
-_backward_alone, _backward_together = compiled(_backward), compiled(_backward, parallel=True)
+_forward_alone, _forward_together = alone_and_together(_forward)
+_backward_alone, _backward_together = alone_and_together(_backward)
 
 
 # --- what others call -----------------------------------------------------------------------------------------------

@@ -10,7 +10,21 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from dssl.vectors import ZERO, compiled, fma, load, long, memory, number, prefetch, short, splat, store, use_threads
+from dssl.vectors import (
+    ZERO,
+    alone_and_together,
+    compiled,
+    fma,
+    load,
+    long,
+    memory,
+    number,
+    prefetch,
+    short,
+    splat,
+    store,
+    use_threads,
+)
 
 Indptr = NDArray[np.int64]
 Indices = NDArray[np.int32]
@@ -73,7 +87,7 @@ def _multiply(
         _multiply_rows(cuts[chunk], cuts[chunk + 1], last, indptr, indices, values, dense, columns, out)
 
 
-_multiply_alone, _multiply_together = compiled(_multiply), compiled(_multiply, parallel=True)
+_multiply_alone, _multiply_together = alone_and_together(_multiply)
 
 
 def spmm(indptr: Indptr, indices: Indices, values: Floats, dense: Floats, out: Floats, *, threads: int) -> None:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from dssl.vectors import (
     ZERO,
+    alone_and_together,
     compiled,
     fma,
     load,
@@ -90,8 +91,8 @@ def _unit_back(rows: int, columns: int, v: int, inverse: int, grad: int, out: in
         _unit_rows_back(chunk * CHUNK, min((chunk + 1) * CHUNK, rows), columns, v, inverse, grad, out)
 
 
-_UNIT = compiled(_unit), compiled(_unit, parallel=True)
-_UNIT_BACK = compiled(_unit_back), compiled(_unit_back, parallel=True)
+_UNIT = alone_and_together(_unit)
+_UNIT_BACK = alone_and_together(_unit_back)
 
 
 class _Unit(torch.autograd.Function):
@@ -157,8 +158,8 @@ def _prelu_back(rows: int, columns: int, x: int, slope: int, grad: int, out: int
         put_number(pulls, chunk, _prelu_rows_back(chunk * CHUNK * columns, end, x, slope, grad, out))
 
 
-_PRELU = compiled(_prelu), compiled(_prelu, parallel=True)
-_PRELU_BACK = compiled(_prelu_back), compiled(_prelu_back, parallel=True)
+_PRELU = alone_and_together(_prelu)
+_PRELU_BACK = alone_and_together(_prelu_back)
 
 
 class _PReLU(torch.autograd.Function):
@@ -223,8 +224,8 @@ def _squares_back(rows: int, columns: int, rate: float, weights: int, v: int, m:
         _squares_rows_back(chunk * CHUNK, min((chunk + 1) * CHUNK, rows), columns, rate, weights, v, m, out)
 
 
-_SQUARES = compiled(_squares), compiled(_squares, parallel=True)
-_SQUARES_BACK = compiled(_squares_back), compiled(_squares_back, parallel=True)
+_SQUARES = alone_and_together(_squares)
+_SQUARES_BACK = alone_and_together(_squares_back)
 
 
 def _sum_squares(weights: Tensor, v: Tensor, m: Tensor | None) -> Tensor:

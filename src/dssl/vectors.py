@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, cast
 
 import numba
@@ -278,6 +279,18 @@ def memory(array: NDArray[Any]) -> int:
 def compiled(function: Callable[..., Any], *, parallel: bool = False) -> Any:
     """Compile a function, with fused multiply-add where the processor has it; the code is kept on disk."""
     return numba.njit(function, cache=True, nogil=True, parallel=parallel, fastmath={"contract", "nsz"})
+
+
+def alone_and_together(function: Callable[..., Any]) -> tuple[Any, Any]:
+    """Compile a function with a loop over ``numba.prange`` twice: for one thread, and for several.
+
+    The second has a name of its own, because Numba keeps code on disk by the name and not by the options: under one
+    name, whichever is compiled first would be both.
+    """
+    assert isinstance(function, FunctionType)
+    twin = FunctionType(function.__code__, function.__globals__, f"{function.__name__}_together")
+    twin.__qualname__, twin.__module__ = twin.__name__, function.__module__
+    return compiled(function), compiled(twin, parallel=True)
 
 
 def use_threads(threads: int, parts: int) -> bool:
