@@ -143,9 +143,9 @@ from dssl.vectors import use_threads
 from tests.test_vectors import who_alone, who_together
 
 found = np.empty(64, np.int64)
+assert use_threads(2, 64)
 who_alone(found)  # writes its code to disk, where the other one looks for its own
 print(sorted(set(found.tolist())))
-assert use_threads(2, 64)
 who_together(found)
 print(sorted(set(found.tolist())))
 """
