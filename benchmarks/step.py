@@ -234,7 +234,7 @@ def tell(value: object) -> None:
     print(json.dumps(value), flush=True)
 
 
-def work(kind: str, name: str, folder: Path, threads: int) -> None:
+def work(kind: str, name: str, folder: Path, threads: int, stack: contextlib.ExitStack) -> None:
     """Answer each line of the input: a step, or what the machine can do."""
     if kind == OURS:
         import dssl  # first: it chooses how torch takes memory
@@ -250,6 +250,9 @@ def work(kind: str, name: str, folder: Path, threads: int) -> None:
     else:
         our_step(our_graph("synthetic:nodes=300,degree=4,classes=3,features=16"))()
         step = our_step(our_graph(name))
+        from dssl import buffers
+
+        stack.enter_context(buffers.reused())  # as `dssl.train` does
     Path("/proc/self/clear_refs").write_text("5")  # start the record of the largest resident size anew
     before = resident("VmRSS")
     tell(before)
@@ -593,7 +596,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.work:
         kind, name, folder, threads = options.work
-        work(kind, name, Path(folder), int(threads))
+        with contextlib.ExitStack() as stack:
+            work(kind, name, Path(folder), int(threads), stack)
         return
     from dssl.errors import DsslError  # not before: the naive process must not know us
 

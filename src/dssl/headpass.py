@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dssl import buffers
 from dssl.vectors import (
     ONE,
     ZERO,
@@ -566,7 +567,7 @@ def backward(
     ends = _padded(first, PANEL), _padded(second, PANEL)
     grads = _padded(grad_centre, GROUP), _padded(grad_neighbour, GROUP)
     columns, panels = _layouts(weight)
-    found = [np.zeros(end.shape, np.float32) for end in ends]
+    found = [buffers.zeros(*end.shape).numpy() for end in ends]
     grad_values = np.zeros_like(values)
     width = ends[0].shape[1]
     # A part of each turn has scratch memory of its own: the gradients of W₂ and b₂ are summed there.

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from dssl import products
+from dssl import buffers, products
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,7 @@ class _Product(torch.autograd.Function):
 def _multiply(matrix: Any, dense: Tensor, rows: int) -> Tensor:
     if isinstance(matrix, Tensor):
         return matrix @ dense
-    out = torch.empty(rows, dense.shape[1], dtype=torch.float32)
+    out = buffers.empty(rows, dense.shape[1])
     indptr, indices, values = matrix
     given = dense.detach().contiguous().numpy()
     products.spmm(indptr, indices, values, given, out.numpy(), threads=torch.get_num_threads())

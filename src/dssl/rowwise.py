@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from dssl import buffers
 from dssl.vectors import (
     ZERO,
     alone_and_together,
@@ -99,7 +100,7 @@ class _Unit(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         x = x.contiguous()
-        out, inverse = torch.empty_like(x), torch.empty(len(x))
+        out, inverse = buffers.empty(*x.shape), torch.empty(len(x))
         _run(*_UNIT, x.shape, _address(x), _address(out), _address(inverse))
         ctx.save_for_backward(out, inverse)
         return out
@@ -107,7 +108,7 @@ class _Unit(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
         v, inverse = ctx.saved_tensors
-        grad, out = grads[0].contiguous(), torch.empty_like(v)
+        grad, out = grads[0].contiguous(), buffers.empty(*v.shape)
         _run(*_UNIT_BACK, v.shape, _address(v), _address(inverse), _address(grad), _address(out))
         return out
 
@@ -166,7 +167,7 @@ class _PReLU(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, slope: Tensor) -> Tensor:
         x = x.contiguous()
-        out = torch.empty_like(x)
+        out = buffers.empty(*x.shape)
         _run(*_PRELU, x.shape, _address(x), _address(slope), _address(out))
         ctx.save_for_backward(x, slope)
         return out
@@ -174,7 +175,7 @@ class _PReLU(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
         x, slope = ctx.saved_tensors
-        grad, out, pulls = grads[0].contiguous(), torch.empty_like(x), torch.empty(-(-len(x) // CHUNK))
+        grad, out, pulls = grads[0].contiguous(), buffers.empty(*x.shape), torch.empty(-(-len(x) // CHUNK))
         _run(*_PRELU_BACK, x.shape, _address(x), _address(slope), _address(grad), _address(out), _address(pulls))
         return out, pulls.double().sum().float().reshape(slope.shape)
 
@@ -244,7 +245,7 @@ class _Squares(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor, None]:
         weights, v, m = ctx.saved_tensors
-        out = torch.empty_like(v)
+        out = buffers.empty(*v.shape)
         _run(*_SQUARES_BACK, v.shape, float(grads[0]), *(_address(array) for array in (weights, v, m, out)))
         return None, out, None
 

@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from dssl import distributed, rng
+from dssl import buffers, distributed, rng
 from dssl.errors import ConfigError, RunError
 from dssl.files import replacing
 from dssl.graph import Graph
@@ -87,28 +87,29 @@ def train(
     if checkpoint is not None:
         with distributed.file_of_first(checkpoint) as found:
             done = 0 if found is None else _restore(found, method, optimizer, plateau)
-    while done < epochs and not plateau.reached:
-        method.train()
-        with rng.seeded(seed, "train", done, *([distributed.rank()] if distributed.rank() else [])):
-            for batch in steps.batches(
-                graph, batch_size=batch_size, fanout=fanout, seed=seed, epoch=done, device=device
-            ):
-                loss = method(batch)
-                if not bool(torch.isfinite(loss)):
-                    raise RunError(f"the loss is not finite in epoch {done + 1}; lower train.learning_rate")
-                if loss.requires_grad:  # a table of vectors has moved its rows already
-                    optimizer.zero_grad(set_to_none=True)
-                    loss.backward()
-                    distributed.average_gradients(parameters)
-                    optimizer.step()
-                steps.after_step()
-        record = steps.after_epoch()
-        done += 1
-        plateau.add(record["loss"])
-        if on_epoch is not None:
-            on_epoch(done, record)
-        if checkpoint is not None and (done % checkpoint_every == 0 or done == epochs) and not distributed.rank():
-            _save(checkpoint, method, optimizer, plateau, done)
+    with buffers.reused(alike=not batch_size):
+        while done < epochs and not plateau.reached:
+            method.train()
+            with rng.seeded(seed, "train", done, *([distributed.rank()] if distributed.rank() else [])):
+                for batch in steps.batches(
+                    graph, batch_size=batch_size, fanout=fanout, seed=seed, epoch=done, device=device
+                ):
+                    loss = method(batch)
+                    if not bool(torch.isfinite(loss)):
+                        raise RunError(f"the loss is not finite in epoch {done + 1}; lower train.learning_rate")
+                    if loss.requires_grad:  # a table of vectors has moved its rows already
+                        optimizer.zero_grad(set_to_none=True)
+                        loss.backward()
+                        distributed.average_gradients(parameters)
+                        optimizer.step()
+                    steps.after_step()
+            record = steps.after_epoch()
+            done += 1
+            plateau.add(record["loss"])
+            if on_epoch is not None:
+                on_epoch(done, record)
+            if checkpoint is not None and (done % checkpoint_every == 0 or done == epochs) and not distributed.rank():
+                _save(checkpoint, method, optimizer, plateau, done)
     method.eval()
     return done
 
