@@ -1,8 +1,9 @@
 """Large arrays of a training step whose memory is used again: fresh memory is slow.
 
-The C library gives arrays above 32 MB back to the system as soon as they are freed, and a new one has pages that the
-system fills with zeros when they are touched first. A step makes dozens of arrays with a row per node. Inside `reused`,
-`empty` hands out the memory of an earlier array of the same shape once nobody refers to it any more.
+The C library gives large arrays back to the system when they are freed (above 32 MB at once, smaller ones when they lie
+at the end of its heap), and a new one has pages that the system fills with zeros when they are touched first. A step
+makes dozens of arrays with a row per node. Inside `reused`, `empty` hands out the memory of an earlier array of the
+same shape once nobody refers to it any more.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-LARGE = 32 << 20  # bytes: smaller arrays the C library keeps itself
+LARGE = 4 << 20  # bytes: smaller arrays the C library keeps itself without much loss
 
 _Kept = dict[tuple[int, ...], list[NDArray[np.float32]]]
 _lock = threading.Lock()
