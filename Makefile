@@ -44,7 +44,7 @@ unit: venv
 slow: venv ## the tests that take long
 	$(BIN)/pytest -m slow
 
-bench: venv ## speed and memory, each beside an alternative in the same run; writes to results/ (about an hour)
+bench: venv ## speed and memory, each beside an alternative in the same run; writes to results/ (about 45 minutes)
 	$(BIN)/python benchmarks/ingest.py
 	$(BIN)/python benchmarks/step.py
 	$(BIN)/python benchmarks/scale.py

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +59,7 @@ def read_pandas(path: Path) -> int:
     return int(codes.nbytes + ids.nbytes)
 
 
+RESULTS = Path(__file__).resolve().parents[1] / "results"
 READERS = {"ours": read_ours, "pandas": read_pandas}
 
 
@@ -105,17 +107,44 @@ def compare(edges: int, rounds: int, text: bool) -> dict[str, object]:
     }
 
 
+def page(records: list[dict[str, object]], started: datetime) -> str:
+    """The records as a table."""
+    from dssl import environment
+
+    about = environment.describe("python benchmarks/ingest.py", started=started, resumed_at=0)
+    lines = [
+        "# Reading a file of edges",
+        "",
+        "Written by `python benchmarks/ingest.py`: `dssl.read_edges` beside `pandas.read_csv` and `factorize`,",
+        "processes of their own that take turns; medians. Memory is what is needed beyond the libraries, at the most.",
+        "",
+        f"Machine: {about['processor']}, {about['cores']} cores, {about['system']}; Python {about['python']}, "
+        f"{about['finished'][:10]}.",
+        "",
+        "| ids | edges | file, MB | pandas, s | dssl, s | faster | pandas, MB | dssl, MB | of the graph itself |",
+        "| --- " + "| --: " * 8 + "|",
+    ]
+    for record in records:
+        lines.append(
+            "| {ids} | {edges:,} | {file_mb:,.0f} | {pandas_s:.2f} | {ours_s:.2f} | **{speedup:.2f} ×** "
+            "| {pandas_mb:,.0f} | {ours_mb:,.0f} | {memory_ratio:.2f} × |".format(**record)
+        )
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--edges", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", type=Path, help="write the records here")
+    parser.add_argument("--out", type=Path, default=RESULTS / "ingest.md", help="write the page here")
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
         reader, path, tiny = options.measure
         measure(reader, Path(path), Path(tiny))
         return
+    started = datetime.now(UTC)
     records = [compare(options.edges, options.rounds, text) for text in (False, True)]
     for record in records:
         print(
@@ -126,6 +155,7 @@ def main() -> None:
         )
     if options.json:
         options.json.write_text(json.dumps(records, indent=2) + "\n")
+    options.out.write_text(page(records, started), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 FEATURES, DEGREE, CLASSES = 128, 10, 8
+RESULTS = Path(__file__).resolve().parents[1] / "results"
 
 
 def write_tables(folder: Path, nodes: int) -> None:
@@ -261,8 +262,9 @@ def page(found: dict[str, Any]) -> str:
         "",
         "Written by `python benchmarks/scale.py`; what is measured, and how, is in its first lines. "
         f"{os.cpu_count()} cores ({processor.partition(':')[2].strip()}), {int(memory.split()[1]) >> 20} GB, "
-        f"Python {platform.python_version()}, one thread; the machine was shared (load {found['load']:.0f} for "
-        f"{os.cpu_count()} cores), so the seconds of processors say more than those of the clock.",
+        f"Python {platform.python_version()}, as many threads as cores. When it began, the load of the machine was "
+        f"{found['load']:.1f}; where that is more than a core's worth, the seconds of processors say more than "
+        "those of the clock.",
     ]
     for nodes, parts in sorted(found["sizes"].items(), key=lambda item: int(item[0])):
         fit = parts["fit"]
@@ -320,7 +322,7 @@ def main() -> None:
     parser.add_argument("--parts", default="fit,embed,pack,limited")
     parser.add_argument("--limited", type=int, nargs=3, default=(200_000, 1024, 250), help="nodes, features, MB")
     parser.add_argument("--work", type=Path, help="folder for the files; by default a temporary one")
-    parser.add_argument("--out", type=Path, help="write the page here")
+    parser.add_argument("--out", type=Path, default=RESULTS / "scale.md", help="write the page here")
     parser.add_argument("--json", type=Path, help="write the records here; what is there already is kept")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -353,10 +355,9 @@ def main() -> None:
             options.json.write_text(json.dumps(found, indent=2) + "\n")
     text = page(found)
     print(text)
-    if options.out:
-        from dssl import files
+    from dssl import files
 
-        files.write_text(options.out, text)
+    files.write_text(options.out, text)
 
 
 if __name__ == "__main__":

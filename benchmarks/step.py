@@ -504,6 +504,19 @@ def table(records: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
+def short(records: list[dict[str, Any]]) -> list[str]:
+    """The rows that the README quotes: those with something to compare with."""
+    lines = ["| graph | nodes | links | PyG, ms | dssl, ms | faster | memory |", "| --- " + "| --: " * 6 + "|"]
+    for record in records:
+        if record["speedup"] is not None:
+            lines.append(
+                f"| {record['graph'].partition(':')[0]} | {record['nodes']:,} | {record['links']:,} "
+                f"| {record['naive_ms']:,.0f} | {record['ours_ms']:,.0f} | **{record['speedup']:.1f} ×** "
+                f"| 1/{1 / record['memory_ratio']:.0f} |"
+            )
+    return lines
+
+
 def page(records: list[dict[str, Any]], found: list[dict[str, float]], started: datetime, threads: int) -> str:
     from dssl import environment
 
@@ -525,7 +538,11 @@ def page(records: list[dict[str, Any]], found: list[dict[str, float]], started: 
 
 Made by `python benchmarks/step.py`, whose first lines say what is compared and how. A step is forward, backward, Adam,
 moving average and prototypes on the whole graph: GCN, 64 columns, K = 8. Threads on both sides: {threads}; medians of
-steps that take turns.
+steps that take turns. In short:
+
+{newline.join(short(records))}
+
+## Measured
 
 *Clock* is what the clock said of ours, in milliseconds; it is that of the step alone only on an idle machine, and the
 load average was {load:.1f} at the end on {about["cores"]} cores. All other times are the processor's.

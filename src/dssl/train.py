@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -87,7 +88,7 @@ def train(
     if checkpoint is not None:
         with distributed.file_of_first(checkpoint) as found:
             done = 0 if found is None else _restore(found, method, optimizer, plateau)
-    with buffers.reused(alike=not batch_size):
+    with buffers.reused(alike=not batch_size), _leaving_a_thread(bool(batch_size)):
         while done < epochs and not plateau.reached:
             method.train()
             with rng.seeded(seed, "train", done, *([distributed.rank()] if distributed.rank() else [])):
@@ -112,6 +113,18 @@ def train(
                 _save(checkpoint, method, optimizer, plateau, done)
     method.eval()
     return done
+
+
+@contextmanager
+def _leaving_a_thread(batches: bool) -> Iterator[None]:
+    """Let torch have one thread less if another one makes the batches: threads that wait for each other's core spin."""
+    before = torch.get_num_threads()
+    if batches and before > 1:
+        torch.set_num_threads(before - 1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class Plateau:
