@@ -237,8 +237,10 @@ def measure_limited(source: str, tiny: str, folder: str, room: int) -> dict[str,
 def call(*arguments: Any) -> dict[str, Any]:
     """Measure in a process of its own."""
     command = [sys.executable, __file__, "--measure", json.dumps(arguments)]
-    known = os.environ | {"MALLOC_MMAP_THRESHOLD_": "1000000"}  # what is freed goes back to the system at once
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=known)
+    tight = (
+        {"MALLOC_MMAP_THRESHOLD_": "1000000"} if arguments[0] == "limited" else {}
+    )  # what is freed goes back at once
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=os.environ | tight)
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 

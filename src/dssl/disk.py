@@ -94,6 +94,15 @@ def matrix(shape: tuple[int, int]) -> NDArray[np.float32]:
     return np.empty(shape, np.float32) if 4 * shape[0] * shape[1] <= SMALL else scratch(shape)
 
 
+def put_away(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the matrix itself if it is small, and else a copy in a scratch file."""
+    if x.nbytes <= SMALL:
+        return x
+    out = scratch((x.shape[0], x.shape[1]))
+    put_columns(out, 0, x)
+    return out
+
+
 def take_columns(x: NDArray[np.float32], begin: int, end: int) -> NDArray[np.float32]:
     """Return a copy of some columns of a matrix, shape ``(N, end - begin)``."""
     out = np.empty((x.shape[0], min(end, x.shape[1]) - begin), np.float32)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dssl import config as configuration
-from dssl import files, rng
+from dssl import disk, environment, files, rng
 from dssl.errors import ConfigError, DsslError, GraphError, RunError
 from dssl.graph import Graph
 from dssl.inputs import Inputs
@@ -207,6 +207,8 @@ class Embedder:
             self.warnings_ = method.warnings()
             if distributed.rank():
                 return self
+            if graph.num_nodes > disk.LARGE:
+                environment.give_back()  # the last batches
             values = method.embed(ready)
             if not warm:
                 self._readout = self._build_readout()

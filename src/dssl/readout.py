@@ -33,7 +33,7 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from dssl import disk, rng
-from dssl.averages import Averages, smooth_features
+from dssl.averages import Averages, columns_at_once, smooth_features
 from dssl.graph import Graph
 from dssl.matrices import gcn_matrix, mean_matrix
 from dssl.svd import right_vectors, smoothed, symmetric_components
@@ -162,22 +162,29 @@ class Readout(nn.Module):
         for begin, block in disk.blocks(trained):
             out[begin : begin + len(block), : widths[0]] = block
             disk.drop(out)
-        at = widths[0]
-        part = _product(graph, features)
-        for turn in range(3):
-            part = links.mean(part) if turn else part
-            disk.put_columns(out, at, part)
-            at += part.shape[1]
-        del part
-        disk.put_columns(out, at, links.smooth(links.smooth(_product(graph, smooth))))
-        disk.put_columns(out, at + smooth.shape[1], links.plain(self._rows(graph.ids)))
+        ego, step = widths[0], columns_at_once(graph.num_nodes)
+        for left in range(0, features.shape[1], step):
+            part = _product(graph, features[:, left : left + step])
+            for turn in range(3):
+                part = links.mean(part) if turn else part
+                disk.put_columns(out, ego + turn * features.shape[1] + left, part)
+        at = ego + widths[1]
+        for left in range(0, smooth.shape[1], step):
+            part = _product(graph, smooth[:, left : left + step])
+            disk.put_columns(out, at + left, links.smooth(links.smooth(part)))
+        at += widths[2]
+        for left in range(0, self.links.shape[1], step):
+            part = self._rows(graph.ids, left, left + step)
+            disk.put_columns(out, at + left, links.plain(part))
         return out, widths
 
-    def _rows(self, ids: pa.Array) -> Floats:
-        """Rows of U for the nodes of a graph; zeros for nodes that the fitted graph did not have."""
-        known, table, wanted = self.keys.cpu().numpy(), self.links.cpu().numpy(), id_keys(ids)
+    def _rows(self, ids: pa.Array, begin: int = 0, end: int | None = None) -> Floats:
+        """Rows of U, or of some of its columns, for the nodes of a graph; zeros for nodes that the fitted one lacks."""
+        known, table, wanted = self.keys.cpu().numpy(), self.links.cpu().numpy()[:, begin:end], id_keys(ids)
         at = np.searchsorted(known, wanted).clip(max=len(known) - 1)
-        return np.where((known[at] == wanted)[:, None], table[at], np.float32(0))
+        found: Floats = table[at]
+        found[known[at] != wanted] = 0
+        return found
 
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *args: Any) -> None:
         # The sizes of the buffers are those of the fitted graph, which a new module does not know.

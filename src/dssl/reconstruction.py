@@ -124,6 +124,7 @@ class LinkReconstruction(Reconstruction):
             width = min(self.width, most_columns(graph.num_nodes))
             sizes, values = symmetric_components(Averages(graph).normalised, graph.num_nodes, width, seed=seed)
             values *= sizes.astype(np.float32)
+            values = disk.put_away(values)  # a batch needs the rows of its centres
         else:
             values = truncated_svd(normalised_matrix(graph.adjacency()), self.width, seed=seed)
         if known is not None:

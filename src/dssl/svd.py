@@ -190,10 +190,12 @@ def _orthonormal(block: Dense) -> Dense:
 
 def _signs(columns: NDArray[Any]) -> NDArray[Any]:
     """The sign of the largest entry of each column."""
-    if not columns.size:
-        return np.ones(columns.shape[1])
-    signs = np.sign(columns[np.abs(columns).argmax(axis=0), np.arange(columns.shape[1])])
-    return np.where(signs == 0, 1, signs)
+    largest = np.zeros(columns.shape[1], columns.dtype)
+    every = np.arange(columns.shape[1])
+    for _, block in disk.blocks(columns):
+        here = block[np.abs(block).argmax(axis=0), every]
+        largest = np.where(np.abs(here) > np.abs(largest), here, largest)  # of equal ones the first counts
+    return np.where(largest < 0, -1, 1)
 
 
 def _scaled(columns: NDArray[Any], signs: NDArray[Any]) -> Dense:
