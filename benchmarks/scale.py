@@ -256,6 +256,19 @@ def table(parts: list[dict[str, Any]], size: int) -> list[str]:
     ]
 
 
+def short(nodes: int, parts: dict[str, Any]) -> str:
+    """The sentence that the README quotes."""
+    known = {part["part"]: part for name in ("fit", "embed") for part in parts[name]["parts"]}
+    whole = next(part for name, part in known.items() if "all of" in name)
+    again = next(part for name, part in known.items() if "again" in name)
+    return (
+        f"{nodes:,} nodes with {DEGREE * nodes:,} links and {FEATURES} features: `dssl fit` takes "
+        f"{whole['seconds'] / 60:.0f} minutes on {os.cpu_count()} cores (an epoch {known['an epoch']['seconds']:.0f} "
+        f"seconds), `dssl embed` {again['seconds']:.0f} seconds, with at most "
+        f"{whole['peak_mb'] * 2**20 / parts['fit']['size']:.1f} times the size of links and features in memory."
+    )
+
+
 def page(found: dict[str, Any]) -> str:
     memory = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal"))
     processor = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name"))
@@ -268,6 +281,9 @@ def page(found: dict[str, Any]) -> str:
         f"{found['load']:.1f}; where that is more than a core's worth, the seconds of processors say more than "
         "those of the clock.",
     ]
+    whole = {int(nodes): parts for nodes, parts in found["sizes"].items() if {"fit", "embed"} <= parts.keys()}
+    if whole:
+        lines += ["", f"In short: {short(max(whole), whole[max(whole)])}"]
     for nodes, parts in sorted(found["sizes"].items(), key=lambda item: int(item[0])):
         fit = parts["fit"]
         batch, epochs = fit["chosen"]

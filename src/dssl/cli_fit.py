@@ -70,8 +70,8 @@ def fit(
     from dssl import distributed  # not before the settings are known to be right: it takes a second
 
     with distributed.joined(resolved.train.device):
-        quiet = quiet or distributed.rank() > 0
-        with progress.Training(resolved.train.epochs, quiet=quiet) as shown:
+        first = distributed.rank() == 0
+        with progress.Training(resolved.train.epochs, quiet=quiet or not first) as shown:
             outcome = run.fit(
                 resolved,
                 folder,
@@ -80,7 +80,8 @@ def fit(
                 on_graph=shown.graph,
                 on_epoch=shown.epoch,
             )
-        show.outcome(outcome, quiet=quiet)
+        if first:
+            show.outcome(outcome, quiet=quiet)
 
 
 @app.command(rich_help_panel="Train and use")
