@@ -97,6 +97,18 @@ def test_the_readme_shows_the_summary_as_it_was_written() -> None:
     assert "\n".join(table) in (root / "README.md").read_text()
 
 
+def test_the_readme_quotes_the_benchmarks_as_they_were_written() -> None:
+    root = Path(__file__).parents[1]
+    readme = " ".join((root / "README.md").read_text().split())
+    step = (root / "results" / "step.md").read_text()
+    table = [line for line in step.split("## Measured")[0].splitlines() if line.startswith("|")]
+    assert len(table) == 6  # four graphs
+    assert " ".join(" ".join(table).split()) in readme
+    scale = (root / "results" / "scale.md").read_text()
+    (sentence,) = [line for line in scale.splitlines() if line.startswith("In short: ")]
+    assert sentence.removeprefix("In short: ") in readme
+
+
 def test_factors_outside_the_bars_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     health = {"effective_rank": 8.0, "posterior_entropy": 0.5, "factor_usage_max": 0.7}
 

@@ -89,6 +89,7 @@ class Readout(nn.Module):
 
     def _fit_large(self, graph: Graph, trained: Floats, order: NDArray[np.int64], *, seed: int) -> None:
         """The same by blocks of rows and columns, for an undirected graph."""
+        told = max(0.0, 2 * link_auc(graph, seed=seed) - 1)  # first: it needs memory of its own
         most = most_columns(graph.num_nodes)
         links = Averages(graph)
         if isinstance(graph.x, np.ndarray):
@@ -119,7 +120,7 @@ class Readout(nn.Module):
         total = inside[1] - graph.num_nodes * float(centre @ centre)
         shared = inside[0] - graph.num_nodes * float(centre @ around)
         alike = min(1.0, max(0.0, 2 * shared / total if total > 0 else 0.0))
-        weights = (1.0, 1.0, alike, max(0.0, 2 * link_auc(graph, seed=seed) - 1))
+        weights = (1.0, 1.0, alike, told)
         self.scales = torch.tensor([w / size if size > 1e-9 else 0.0 for w, size in zip(weights, sizes, strict=True)])
 
     def join(self, graph: Graph, trained: Floats) -> Floats:

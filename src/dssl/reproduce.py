@@ -66,7 +66,7 @@ def reproduce(
     records = experiments.run(jobs, out / "runs", workers=workers, on_record=on_record)
     table = write(options, [record for record in records if "error" not in record])
     failed = [f"{record['row']} on {record['graph']}: {record['error']}" for record in records if "error" in record]
-    table = replace(table, remarks=[*table.remarks, *failed])
+    table = replace(table, remarks=[*table.remarks, *failed, *_took(records)])
     written = [out / f"{name}.md", out / f"{name}.csv"]
     files.write_text(written[0], table.markdown())
     files.write_text(written[1], table.csv())
@@ -76,6 +76,15 @@ def reproduce(
         written.append(out / f"{name}.svg")
         plots.dots(table.title, table.rows, table.columns, _points(table), written[-1])
     return written
+
+
+def _took(records: Sequence[Record]) -> list[str]:
+    """How long the records of a table took, all together."""
+    seconds = sum(record.get("seconds", 0.0) for record in records)
+    if not seconds:
+        return []
+    time = f"{seconds / 3600:.1f} hours" if seconds >= 3600 else f"{seconds / 60:.0f} minutes"
+    return [f"The {len(records)} records of this table took {time} one after the other: training and evaluation."]
 
 
 # --- Table 1 and 5: all methods on all graphs ----------------------------------------------------------------------
