@@ -34,6 +34,7 @@ def test_without_ray_one_line_says_what_to_install(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.slow
 @pytest.mark.distributed
+@pytest.mark.filterwarnings("ignore")  # Ray warns of what it does itself
 def test_two_workers_have_the_loss_curve_of_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ray = pytest.importorskip("ray", reason="ray is not installed: pip install dssl[ray]")
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
