@@ -4,8 +4,8 @@
 
 Every process has one thread, and one more that makes the batches, so that a single process already keeps two cores
 busy: with two cores the clock gains less than each process is spared. Jobs with one and with two processes take turns,
-each a torchrun of its own; the first epoch, which compiles, does not count. Beside the time on the clock stands the time that each process computed: on a
-machine that others use as well it tells more.
+each a torchrun of its own; the first epoch, which compiles, does not count. Beside the time on the clock stands the
+time that each process computed: on a machine that others use as well it tells more.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ def table(options: argparse.Namespace, found: dict[int, list[list[dict[str, Any]
 
 Written by `python benchmarks/distributed.py`: DSSL with its default encoder on a synthetic graph of {options.nodes:,}
 nodes, {one["links"]:,} links (both ways) and 128 features, {options.batch_size:,} centres per step whatever the number
-of processes, one thread each and one that makes its batches, medians of {len(found[1])} jobs with {EPOCHS - 1} epochs. {os.cpu_count()} cores,
-{platform.machine()}; load of the machine at the end: {os.getloadavg()[0]:.1f}.
+of processes, one thread each and one that makes its batches, medians of {len(found[1])} jobs with {EPOCHS - 1}
+epochs. {os.cpu_count()} cores, {platform.machine()}; load of the machine at the end: {os.getloadavg()[0]:.1f}.
 
 | processes | seconds per epoch | computed per process | exchanges per step | bytes per step | last loss |
 | --: | --: | --: | --: | --: | --: |
