@@ -27,6 +27,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from dssl.processes import threads
+
 if TYPE_CHECKING:
     import torch
 
@@ -38,16 +40,10 @@ ABSENT = -1e4  # intercept of a class without training rows: its probability is 
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Let torch, BLAS and OpenMP use one thread each inside the block, and restore them after."""
-    import torch
     from threadpoolctl import threadpool_limits
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)  # also for the threads that are started inside the block
-    try:
-        with threadpool_limits(1):
-            yield
-    finally:
-        torch.set_num_threads(before)
+    with threads(1), threadpool_limits(1):
+        yield
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import copy
 import inspect
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -20,6 +19,7 @@ from dssl import disk, environment, files, rng
 from dssl.errors import ConfigError, DsslError, GraphError, RunError
 from dssl.graph import Graph
 from dssl.inputs import Inputs
+from dssl.processes import threads
 from dssl.resolve import resolve
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ class Embedder:
             if on_epoch is not None:
                 on_epoch(self.metrics_[-1])
 
-        with _threads(settings.threads):
+        with threads(settings.threads):
             self.epochs_ = train.train(
                 self._fitted()[0],
                 ready,
@@ -231,7 +231,7 @@ class Embedder:
         method, inputs = self._fitted()
         _check_graph(graph)
         ready = inputs.apply(graph)
-        with _threads(self.config.train.threads):
+        with threads(self.config.train.threads):
             values = cast("Method", method).embed(ready)
             return values if self._readout is None else self._readout.join(ready, values)
 
@@ -249,7 +249,7 @@ class Embedder:
         if find is None:
             raise RunError(f"the method {self.config.method.name!r} has no factors; fit with method='dssl'")
         ready = inputs.apply(graph)
-        with _threads(self.config.train.threads):
+        with threads(self.config.train.threads):
             links, nodes = find(ready)
         return Factors(graph.ids, ready.sources(), ready.indices, links, nodes)
 
@@ -273,7 +273,7 @@ class Embedder:
             raise RunError(f"the method {self.config.method.name!r} scores no links; fit with method='dssl'")
         places = _pairs(pairs, graph)
         ready = inputs.apply(graph)
-        with _threads(self.config.train.threads):
+        with threads(self.config.train.threads):
             return cast("NDArray[np.float32]", find(ready, places))
 
     def fit_transform(self, graph: Graph) -> NDArray[np.float32]:
@@ -583,17 +583,3 @@ def _value(config: configuration.Config, path: str) -> Any:
 def _plain(value: Any) -> Any:
     """Numbers of NumPy as Python's, which is what the configuration takes; lists stay lists."""
     return value.item() if hasattr(value, "item") else value
-
-
-@contextmanager
-def _threads(number: int) -> Iterator[None]:
-    """Let torch use this many threads inside the block; 0 leaves it alone."""
-    import torch
-
-    before = torch.get_num_threads()
-    if number:
-        torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

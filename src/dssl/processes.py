@@ -1,4 +1,4 @@
-"""Work in other processes, one thread each, so that as many as there are cores do not get in each other's way."""
+"""Who computes: worker processes with one thread each, which do not get in each other's way, and torch's threads here."""
 
 from __future__ import annotations
 
@@ -54,6 +54,20 @@ def pool(workers: int, *, fresh: bool = False) -> Iterator[Callable[..., Future[
             raise RunError(message) from None
         raise
     executor.shutdown()
+
+
+@contextmanager
+def threads(number: int) -> Iterator[None]:
+    """Let torch, and what asks it, use this many threads inside the block; 0 leaves it alone."""
+    import torch
+
+    before = torch.get_num_threads()
+    if number:
+        torch.set_num_threads(number)  # also for the threads that are started inside the block
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _one_thread() -> None:

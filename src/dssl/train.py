@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,6 +18,7 @@ from dssl.files import replacing
 from dssl.graph import Graph
 from dssl.loader import ALL
 from dssl.methods import Method
+from dssl.processes import threads
 
 Record = dict[str, float]
 
@@ -88,7 +88,9 @@ def train(
     if checkpoint is not None:
         with distributed.file_of_first(checkpoint) as found:
             done = 0 if found is None else _restore(found, method, optimizer, plateau)
-    with buffers.reused(alike=not batch_size), _leaving_a_thread(bool(batch_size)):
+    # Batches are made in a thread of their own, and threads that wait for each other's core spin: leave it one.
+    own = max(torch.get_num_threads() - 1, 1) if batch_size else 0
+    with buffers.reused(alike=not batch_size), threads(own):
         while done < epochs and not plateau.reached:
             method.train()
             with rng.seeded(seed, "train", done, *([distributed.rank()] if distributed.rank() else [])):
@@ -113,18 +115,6 @@ def train(
                 _save(checkpoint, method, optimizer, plateau, done)
     method.eval()
     return done
-
-
-@contextmanager
-def _leaving_a_thread(batches: bool) -> Iterator[None]:
-    """Let torch have one thread less if another one makes the batches: threads that wait for each other's core spin."""
-    before = torch.get_num_threads()
-    if batches and before > 1:
-        torch.set_num_threads(before - 1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 class Plateau:
