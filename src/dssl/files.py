@@ -1,4 +1,4 @@
-"""Writing files so that a reader, or a crash, never sees half of one, and keeping other writers out."""
+"""Reading files, writing them so that a reader, or a crash, never sees half of one, and keeping other writers out."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+from dssl.errors import RunError
 
 
 @contextmanager
@@ -26,6 +28,21 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def read_text(path: Path, remedy: str) -> str:
+    """Read a text that one of ours wrote; an error says what to do about it.
+
+    Args:
+        path: the file.
+        remedy: what makes it anew, in a few words.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise RunError(f"{path} cannot be read ({error.strerror}); {remedy}") from None
+    except UnicodeDecodeError:
+        raise RunError(f"{path} is damaged: not UTF-8 text; {remedy}") from None
 
 
 def write_text(path: Path, text: str) -> None:

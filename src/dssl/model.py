@@ -315,7 +315,9 @@ class Embedder:
         from dssl import train
 
         folder = Path(folder)
-        config = configuration.from_toml(_read(folder / CONFIG), str(folder / CONFIG))
+        config = configuration.from_toml(
+            files.read_text(folder / CONFIG, "give a folder that `dssl fit` wrote"), str(folder / CONFIG)
+        )
         if config.encoder.name == CUSTOM and encoder is None:
             raise RunError(
                 f"the model in {folder} has an encoder of its own, whose code is not stored; "
@@ -323,7 +325,7 @@ class Embedder:
             )
         model = Embedder.from_config(config, encoder=_module(encoder))
         try:
-            model._inputs = Inputs.from_json(json.loads(_read(folder / FEATURES)))
+            model._inputs = Inputs.from_json(json.loads(files.read_text(folder / FEATURES, "fit the model again")))
         except (ValueError, KeyError, TypeError) as error:
             if isinstance(error, DsslError):
                 raise
@@ -552,15 +554,6 @@ def _embeddings(graph: Graph, values: NDArray[np.float32]) -> Embeddings:
     from dssl.embeddings import Embeddings
 
     return Embeddings(graph.ids, values)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise RunError(f"{path} cannot be read ({error.strerror}); give a folder that `dssl fit` wrote") from None
-    except UnicodeDecodeError:
-        raise RunError(f"{path} is damaged: not UTF-8 text; fit the model again") from None
 
 
 def _paths() -> set[str]:

@@ -1,4 +1,4 @@
-"""Who computes: worker processes with one thread each, which do not get in each other's way, and torch's threads here."""
+"""Who computes: worker processes, one thread each so that they do not get in each other's way; and torch's threads."""
 
 from __future__ import annotations
 

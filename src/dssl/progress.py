@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -29,7 +28,7 @@ SHOWN = {
 }
 
 
-class Training:
+class Training(ExitStack):
     """Progress of a training on stderr: a bar on a terminal, about ten plain lines elsewhere.
 
     Args:
@@ -38,24 +37,13 @@ class Training:
     """
 
     def __init__(self, epochs: int, *, quiet: bool) -> None:
+        super().__init__()
         self.epochs, self.quiet = epochs, quiet
         self.console = Console(stderr=True)
         self.bar: Bar | None = None
         self.task: Any = None
         self.started = time.perf_counter()
-
-    def __enter__(self) -> Training:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self.bar is not None:
-            self.bar.stop()
-        if error is None:
-            with contextlib.suppress(OSError):  # the cache may not be writable
-                _compiled_before().parent.mkdir(parents=True, exist_ok=True)
-                _compiled_before().touch()
+        self.push(_note_compiled)
 
     def graph(self, graph: Graph, epochs: int | None = None) -> None:
         """Say what was read; its size may decide on the number of epochs."""
@@ -67,9 +55,8 @@ class Training:
             self.console.print("first run on this machine: compiling, once, takes half a minute", highlight=False)
         if self.console.is_terminal and self.epochs:
             columns = (TextColumn("epoch {task.completed}/{task.total}"), BarColumn(), TimeRemainingColumn())
-            self.bar = Bar(*columns, TextColumn("{task.fields[text]}"), console=self.console)
+            self.bar = self.enter_context(Bar(*columns, TextColumn("{task.fields[text]}"), console=self.console))
             self.task = self.bar.add_task("", total=self.epochs, text="")
-            self.bar.start()
 
     def epoch(self, record: Mapping[str, float]) -> None:
         """Show the record of an epoch."""
@@ -81,7 +68,7 @@ class Training:
             self.console.print(f"epoch {epoch}/{self.epochs}  {line(record)}  {seconds:.0f} s", soft_wrap=True)
 
 
-class Stages:
+class Stages(ExitStack):
     """Names of the parts of a longer work on stderr: one changing line on a terminal, plain lines elsewhere.
 
     Args:
@@ -90,19 +77,12 @@ class Stages:
     """
 
     def __init__(self, *, quiet: bool, name: str = "") -> None:
+        super().__init__()
         self.console = Console(stderr=True, quiet=quiet)
         self.prefix = f"{name}: " if name else ""
         self.status = self.console.status(escape(f"{self.prefix}reading the graph"))
-
-    def __enter__(self) -> Stages:
         if self.console.is_terminal:
-            self.status.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.status.stop()
+            self.enter_context(self.status)
 
     def show(self, stage: str) -> None:
         """Say which part starts."""
@@ -112,7 +92,7 @@ class Stages:
             self.console.print(self.prefix + stage, markup=False, highlight=False, soft_wrap=True)
 
 
-class Jobs:
+class Jobs(ExitStack):
     """Progress over many trainings on stderr: a bar on a terminal, a line for each elsewhere.
 
     Args:
@@ -121,9 +101,10 @@ class Jobs:
     """
 
     def __init__(self, name: str, *, quiet: bool) -> None:
+        super().__init__()
         self.name, self.quiet = name, quiet
         self.console = Console(stderr=True)
-        self.bar = Bar(
+        bar = Bar(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
             TextColumn("{task.completed:.0f}/{task.total:.0f}"),
@@ -131,17 +112,9 @@ class Jobs:
             console=self.console,
             disable=quiet or not self.console.is_terminal,
         )
+        self.bar = self.enter_context(bar)
         self.task: Any = None
         self.total = self.done = 0
-
-    def __enter__(self) -> Jobs:
-        self.bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.bar.stop()
 
     def plan(self, count: int) -> None:
         """Say how many there are."""
@@ -161,7 +134,7 @@ class Jobs:
             )
 
 
-class Trials:
+class Trials(ExitStack):
     """Progress of a search on stderr: a bar on a terminal, a line for each trial elsewhere.
 
     Args:
@@ -170,21 +143,14 @@ class Trials:
     """
 
     def __init__(self, trials: int, *, quiet: bool) -> None:
+        super().__init__()
         self.trials = trials
         self.console = Console(stderr=True, quiet=quiet)
         columns = (TextColumn("trial {task.completed}/{task.total}"), BarColumn(), TimeRemainingColumn())
         text = TextColumn("{task.fields[text]}")
-        self.bar = Bar(*columns, text, console=self.console, disable=not self.console.is_terminal)
+        bar = Bar(*columns, text, console=self.console, disable=not self.console.is_terminal)
+        self.bar = self.enter_context(bar)
         self.task = self.bar.add_task("", total=trials, text="")
-
-    def __enter__(self) -> Trials:
-        self.bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.bar.stop()
 
     def trial(self, done: int, value: float | None, best: float | None) -> None:
         """Show the outcome of a trial, and the best so far."""
@@ -193,6 +159,14 @@ class Trials:
             self.bar.update(self.task, completed=done, text=text)
         else:
             self.console.print(f"trial {done}/{self.trials}: {text}", highlight=False)
+
+
+def _note_compiled(kind: type[BaseException] | None, *_: object) -> None:
+    """At the end of a training: if it ended well, its code is compiled."""
+    if kind is None:
+        with suppress(OSError):  # the cache may not be writable
+            _compiled_before().parent.mkdir(parents=True, exist_ok=True)
+            _compiled_before().touch()
 
 
 def _compiled_before() -> Path:

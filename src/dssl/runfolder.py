@@ -49,6 +49,7 @@ FILES = {
     CHECKPOINT: "the state to resume an unfinished run from",
 }
 LOCK = ".lock"
+AGAIN = "fit or evaluate the run again"
 Record = dict[str, float]
 
 
@@ -58,7 +59,7 @@ def read_config(folder: Path, *, finished: bool = True) -> Config:
         raise RunError(
             f"{folder} is not a run folder: it has no {CONFIG}; make one with `dssl fit GRAPH --out {folder}`"
         )
-    config = configuration.from_toml(read_text(folder / CONFIG), str(folder / CONFIG))
+    config = configuration.from_toml(files.read_text(folder / CONFIG, AGAIN), str(folder / CONFIG))
     if finished and not (folder / ENVIRONMENT).exists():
         raise RunError(f"{folder} is an unfinished run; run its `dssl fit` again to complete it")
     return config
@@ -69,7 +70,7 @@ def read_metrics(folder: Path) -> list[Record]:
     path = folder / METRICS
     if not path.exists():
         return []
-    lines = read_text(path).split("\n")
+    lines = files.read_text(path, AGAIN).split("\n")
     try:
         return [json.loads(line) for line in lines[:-1]]
     except ValueError:
@@ -87,24 +88,14 @@ def read_embeddings(folder: Path) -> Embeddings:
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON file of a run."""
     try:
-        value = json.loads(read_text(path))
+        value = json.loads(files.read_text(path, AGAIN))
     except ValueError as error:
         if isinstance(error, DsslError):
             raise
-        raise RunError(f"{path} is damaged: no valid JSON; fit or evaluate the run again") from None
+        raise RunError(f"{path} is damaged: no valid JSON; {AGAIN}") from None
     if not isinstance(value, dict):
-        raise RunError(f"{path} is damaged: no JSON object; fit or evaluate the run again")
+        raise RunError(f"{path} is damaged: no JSON object; {AGAIN}")
     return value
-
-
-def read_text(path: Path) -> str:
-    """Read a text file of a run."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise RunError(f"{path} cannot be read ({error.strerror}); fit or evaluate the run again") from None
-    except UnicodeDecodeError:
-        raise RunError(f"{path} is damaged: not UTF-8 text; fit or evaluate the run again") from None
 
 
 @contextmanager
