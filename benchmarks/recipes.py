@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from dssl import experiments, files, paper
-from dssl.config import METHODS, locate
+from dssl.config import METHODS
 from dssl.experiments import Job, Record
+from dssl.settings import locate
 
 DEFAULTS = "defaults"
 FASTER = {"learning_rate": 0.005}

@@ -12,8 +12,8 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "dssl"
 # In pipeline order: a module imports only from modules before it, also inside functions.
 ORDER = (  # noqa: SIM905
-    "errors rng files environment processes distributed kernels rowloops vectors buffers headpass products rowwise "
-    "disk idtable sections config resolve spaces "
+    "errors rng files environment processes distributed kernels rowloops vectors buffers headloops headpass "
+    "products rowwise disk idtable sections config settings resolve spaces "
     "svd features graph matrices averages cache store statistics meaning structure textfile columns links convert "
     "streams tables codereader codegraph synthetic catalogue sources datasets inputs operators loader "
     "posterior pairs collapse encoders inference networks augment learner walks diffusion structural "

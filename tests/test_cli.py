@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dssl.cli import app, main
-from dssl.config import settings
+from dssl.settings import settings_of
 
 SMALL = ["--set", "dim=4", "--set", "skip=false", "--set", "epochs=3", "--set", "num_factors=2", "--set", "splits=2"]
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -221,7 +221,7 @@ def test_help_is_a_table_of_contents_with_examples(folder: Path) -> None:
 def test_the_help_of_fit_shows_every_setting(folder: Path) -> None:
     done = call("fit", "--help", cwd=folder)
     assert done.returncode == 0
-    for row in settings():
+    for row in settings_of():
         assert row.path in done.stdout
     assert done.stdout.split() == call("fit", "-h", cwd=folder).stdout.split()
 

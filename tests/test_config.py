@@ -6,15 +6,16 @@ from pathlib import Path
 import pydantic
 import pytest
 
-from dssl.config import METHODS, Config, check, differences, from_toml, locate, reference, settings, to_toml
+from dssl.config import METHODS, Config
 from dssl.errors import ConfigError
 from dssl.resolve import PRESETS, read_recipe, recipes, resolve
+from dssl.settings import check, differences, from_toml, locate, reference, settings_of, to_toml
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 
 def test_every_setting_has_a_sentence_and_a_default_within_its_bounds() -> None:
-    rows = list(settings())
+    rows = list(settings_of())
     assert len({row.path for row in rows}) == len(rows)
     for row in rows:
         assert row.help.endswith("."), row.path
@@ -23,7 +24,7 @@ def test_every_setting_has_a_sentence_and_a_default_within_its_bounds() -> None:
 
 
 def test_settings_tell_type_default_and_bounds() -> None:
-    rows = {row.path: row for row in settings()}
+    rows = {row.path: row for row in settings_of()}
     momentum = rows["method.momentum"]
     assert (momentum.kind, momentum.default, momentum.bounds) == ("a number", "0.99", "of at least 0 and at most 1")
     assert rows["graph.nodes"].default == "not set"
@@ -182,7 +183,7 @@ def test_a_method_brings_its_own_settings_and_defaults() -> None:
     assert resolve({"method": "dgi"}, settings=["encoder=gat", "skip=true"]).encoder.skip is True
     assert resolve({"method": "dgi", "preset": "paper"}).method.name == "dgi"
     assert from_toml(to_toml(config), "f.toml") == config
-    assert {row.path: row.value for row in settings("dgi")}["encoder.layers"] == config.encoder.layers
+    assert {row.path: row.value for row in settings_of("dgi")}["encoder.layers"] == config.encoder.layers
     with pytest.raises(ConfigError, match=r"'method\.num_factors' is one of the method dssl, not of dgi"):
         resolve({"method": "dgi"}, settings=["num_factors=3"])
     assert list(differences(resolve(), config))[:1] == ["encoder.name"]
@@ -191,7 +192,7 @@ def test_a_method_brings_its_own_settings_and_defaults() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_settings_of_methods_are_told_from_all_others(method: str) -> None:
-    rows = list(settings(method))
+    rows = list(settings_of(method))
     assert len({row.path for row in rows}) == len(rows)
     others = {row.path.rpartition(".")[2] for row in rows if not row.method}
     own = {row.path.rpartition(".")[2] for row in rows if row.method} - {"name"}

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from dssl import run, runfolder
-from dssl.config import Config, from_toml
+from dssl.config import Config
 from dssl.embeddings import Embeddings
 from dssl.errors import DsslError, RunError
 from dssl.model import load_model
 from dssl.resolve import resolve
+from dssl.settings import from_toml
 
 SMALL = {"num_factors": 2, "dim": 4, "hidden_dim": 4, "skip": False, "epochs": 4, "seed": 1, "splits": 2}
 

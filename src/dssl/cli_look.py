@@ -102,7 +102,7 @@ def settings(
     *, markdown: Annotated[bool, typer.Option("--markdown", help="As the page docs/configuration.md.")] = False
 ) -> None:
     """List every setting with its values, default and meaning."""
-    from dssl.config import reference
+    from dssl.settings import reference
 
     if markdown:
         typer.echo(reference(), nl=False)

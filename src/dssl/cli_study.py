@@ -41,8 +41,8 @@ def tune(
     """Try settings on a graph and write the best as a recipe for `dssl fit`; the same command goes on if stopped."""
     from dssl import progress, run, show, spaces
     from dssl import tune as tuning
-    from dssl.config import locate
     from dssl.resolve import resolve
+    from dssl.settings import locate
 
     flags = {
         **read,

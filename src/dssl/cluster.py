@@ -9,10 +9,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from dssl import config as configuration
 from dssl import run, runfolder
 from dssl.config import Config
 from dssl.errors import ConfigError, RunError
+from dssl.settings import from_toml, to_toml
 
 
 def fit_on_ray(
@@ -50,7 +50,7 @@ def fit_on_ray(
     options = config.model_copy(update={"graph": run.with_full_paths(config.graph)})
     trainer = TorchTrainer(
         work,
-        train_loop_config={"config": configuration.to_toml(options), "folder": str(place)},
+        train_loop_config={"config": to_toml(options), "folder": str(place)},
         # Numbers of a few bytes are added up on the CPU also where gradients are not.
         torch_config=TorchConfig(backend="cpu:gloo,cuda:nccl" if use_gpu else "gloo"),
         scaling_config=ScalingConfig(num_workers=num_workers, use_gpu=use_gpu),
@@ -73,4 +73,4 @@ def work(given: dict[str, str]) -> None:
     Args:
         given: ``config`` as TOML, and ``folder``.
     """
-    run.fit(configuration.from_toml(given["config"], "the settings"), Path(given["folder"]))
+    run.fit(from_toml(given["config"], "the settings"), Path(given["folder"]))

@@ -121,7 +121,7 @@ def print_settings() -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from dssl.config import every_setting
+    from dssl.settings import every_setting
 
     table = Table(title="Settings for --set", title_justify="left", box=None, pad_edge=False)
     table.add_column("setting", no_wrap=True)

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from dssl import environment
-from dssl.config import values
 from dssl.errors import DsslError, RunError
 from dssl.processes import pool
+from dssl.settings import values
 
 if TYPE_CHECKING:
     import numpy as np

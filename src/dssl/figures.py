@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from dssl import experiments, files
 from dssl.cells import Cell, Page
-from dssl.config import Config, locate
+from dssl.config import Config
 from dssl.errors import DsslError
 from dssl.experiments import Job, Record
 from dssl.plans import BASES, QUICK, Options, for_graph, graphs_of, seeds_of
 from dssl.reproduce import accuracies
 from dssl.resolve import resolve
 from dssl.rng import stream
+from dssl.settings import locate
 
 if TYPE_CHECKING:
     from dssl.graph import Graph

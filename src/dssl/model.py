@@ -21,6 +21,7 @@ from dssl.graph import Graph
 from dssl.inputs import Inputs
 from dssl.processes import threads
 from dssl.resolve import resolve
+from dssl.settings import Setting, differences, from_toml, locate, settings_of, to_toml
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,10 +47,10 @@ _Class = TypeVar("_Class", bound=type)
 
 
 @cache
-def _keywords(method: str) -> dict[str, configuration.Setting]:
+def _keywords(method: str) -> dict[str, Setting]:
     """The settings that the estimator of a method takes, by keyword."""
     found = {}
-    for row in configuration.settings(method):
+    for row in settings_of(method):
         if not any(part in row.path for part in _NOT_KEYWORDS):
             section, _, leaf = row.path.rpartition(".")
             found[section if leaf == "name" else leaf] = row
@@ -295,7 +296,7 @@ class Embedder:
 
         _, inputs = self._fitted()
         folder = Path(folder)
-        files.write_text(folder / CONFIG, configuration.to_toml(self.config))
+        files.write_text(folder / CONFIG, to_toml(self.config))
         files.write_json(folder / FEATURES, inputs.to_json())
         with files.replacing(folder / WEIGHTS) as path:
             # Copies, since a module of the user's may hold a tensor twice, which the format refuses.
@@ -315,7 +316,7 @@ class Embedder:
         from dssl import train
 
         folder = Path(folder)
-        config = configuration.from_toml(
+        config = from_toml(
             files.read_text(folder / CONFIG, "give a folder that `dssl fit` wrote"), str(folder / CONFIG)
         )
         if config.encoder.name == CUSTOM and encoder is None:
@@ -465,7 +466,7 @@ def load_model(folder: str | Path, *, encoder: nn.Module | None = None) -> Embed
 
 def _differences(old: configuration.Config, new: configuration.Config) -> list[str]:
     """What differs of the settings that weights depend on, in words."""
-    found = configuration.differences(old, new)
+    found = differences(old, new)
     return [text for path, text in found.items() if path.startswith(_FIXED)]
 
 
@@ -563,7 +564,7 @@ def _paths() -> set[str]:
 def _known(name: str) -> str:
     """The path of a keyword; a wrong one is left to `resolve`, which reports all of them."""
     try:
-        return configuration.locate(name)
+        return locate(name)
     except ConfigError:
         return next(iter(_paths()))
 

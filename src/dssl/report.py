@@ -14,13 +14,13 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dssl import config as configuration
 from dssl import files
 from dssl import report_charts as charts
 from dssl import report_facts as of
 from dssl.errors import RunError
 from dssl.report_facts import Facts
 from dssl.runfolder import REPORT
+from dssl.settings import changed, to_toml, values
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -146,8 +146,8 @@ def _run_page(facts: Facts, on_stage: Callable[[str], None]) -> str:
         cards=cards,
         factors_left_out=max(0, facts.num_factors - len(cards)),
         similarity=similarity,
-        changed=_shown(configuration.changed(facts.config)),
-        settings=_shown(configuration.values(facts.config)),
+        changed=_shown(changed(facts.config)),
+        settings=_shown(values(facts.config)),
         environment=_environment(facts.environment),
     )
 
@@ -231,7 +231,7 @@ def _baseline_name(name: str) -> str:
 
 def _different(found: Sequence[Facts]) -> list[dict[str, Any]]:
     """The settings in which runs differ, a row for each; those of one method alone are no difference."""
-    tables = [configuration.values(facts.config) for facts in found]
+    tables = [values(facts.config) for facts in found]
     rows = []
     for path in dict.fromkeys(path for table in tables for path in table):
         own = [table[path] for table in tables if path in table]
@@ -249,7 +249,7 @@ def _seeds(found: Sequence[Facts]) -> list[dict[str, Any]]:
     for facts in found:
         if "probe" in facts.evaluation:
             alike = facts.config.model_copy(update={"seed": 0})
-            groups.setdefault(configuration.to_toml(alike), []).append(facts)
+            groups.setdefault(to_toml(alike), []).append(facts)
     told = []
     for group in groups.values():
         try:

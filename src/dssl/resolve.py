@@ -17,9 +17,10 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from dssl.config import METHODS, PRESETS, Config, check, every_setting, locate, parse_toml, sections_of, where
+from dssl.config import METHODS, PRESETS, Config
 from dssl.errors import ConfigError, nearest
 from dssl.sections import Section
+from dssl.settings import check, every_setting, locate, parse_toml, sections_of, where
 
 
 class RecipeHeader(Section):

@@ -33,6 +33,7 @@ from dssl.runfolder import (
     read_json,
     read_metrics,
 )
+from dssl.settings import differences
 
 if TYPE_CHECKING:
     import numpy as np
@@ -308,7 +309,7 @@ def evaluate(
 def judged_by(config: Config, flags: Mapping[str, Any], settings: Sequence[str]) -> Config:
     """Return the settings of a run with others for its evaluation; what belongs to the training is refused."""
     changed = resolve(flags, base=config.model_dump(exclude_none=True), settings=settings)
-    for path, words in configuration.differences(config, changed).items():
+    for path, words in differences(config, changed).items():
         if not path.startswith("evaluate."):
             raise ConfigError(f"{words}, but an evaluation can only change settings of [evaluate]; fit anew for others")
     return changed

@@ -13,13 +13,13 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dssl import config as configuration
 from dssl import files
 from dssl.config import Config
 from dssl.embeddings import EMBEDDINGS
 from dssl.errors import DsslError, RunError
 from dssl.layout import MAP
 from dssl.model import CONFIG, FEATURES, WEIGHTS
+from dssl.settings import differences, from_toml, to_toml
 
 if TYPE_CHECKING:
     from dssl.embeddings import Embeddings
@@ -59,7 +59,7 @@ def read_config(folder: Path, *, finished: bool = True) -> Config:
         raise RunError(
             f"{folder} is not a run folder: it has no {CONFIG}; make one with `dssl fit GRAPH --out {folder}`"
         )
-    config = configuration.from_toml(files.read_text(folder / CONFIG, AGAIN), str(folder / CONFIG))
+    config = from_toml(files.read_text(folder / CONFIG, AGAIN), str(folder / CONFIG))
     if finished and not (folder / ENVIRONMENT).exists():
         raise RunError(f"{folder} is an unfinished run; run its `dssl fit` again to complete it")
     return config
@@ -132,7 +132,7 @@ def claim(folder: Path, config: Config, *, overwrite: bool) -> None:
         return
     if (folder / ENVIRONMENT).exists():
         raise RunError(f"{folder} holds a finished run; replace it with --overwrite, or choose another with --out")
-    different = configuration.differences(read_config(folder, finished=False), config).values()
+    different = differences(read_config(folder, finished=False), config).values()
     if different:
         raise RunError(
             f"{folder} holds an unfinished run with other settings ({', '.join(different)}); "
@@ -154,7 +154,7 @@ def open(folder: Path, config: Config, described: Mapping[str, Any], *, overwrit
                     f"{folder} holds an unfinished run on another state of the {what}; "
                     "start anew with --overwrite, or choose another folder with --out"
                 )
-    files.write_text(folder / CONFIG, configuration.to_toml(config))
+    files.write_text(folder / CONFIG, to_toml(config))
     files.write_json(folder / GRAPH, described)
 
 

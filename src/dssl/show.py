@@ -12,9 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from dssl import run, runfolder
-from dssl.config import changed, to_toml
 from dssl.errors import DsslError
 from dssl.progress import line, number
+from dssl.settings import changed, to_toml
 
 if TYPE_CHECKING:
     from dssl.compare import Comparison

@@ -31,11 +31,12 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import tomli_w
 
 from dssl import environment, files, run
-from dssl.config import Config, GraphSettings, to_toml
+from dssl.config import Config, GraphSettings
 from dssl.errors import ConfigError, DsslError, RunError, nearest
 from dssl.processes import pool
 from dssl.resolve import resolve
 from dssl.rng import integer, stream
+from dssl.settings import to_toml
 from dssl.spaces import Range, Space
 
 if TYPE_CHECKING:
