@@ -6,11 +6,15 @@
 validation accuracy is what src/dssl/recipes/METHOD.toml has for the graph. Records go to OUT/*.jsonl, the table made of
 them to OUT.md: every candidate with its validation accuracy, the chosen one bold. Trainings on large graphs take
 minutes: there the methods in `LARGE` alone have candidates, and the others their defaults.
+
+For the public splits of Planetoid the candidates in `PUBLIC` have wide vectors, as the methods' own papers have them,
+and the 500 validation nodes choose; a method without any there has what random splits chose, wide.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +25,11 @@ from dssl.config import METHODS
 from dssl.experiments import Job, Record
 from dssl.settings import locate
 
+Tried = Mapping[str, Mapping[str, Mapping[str, Any]]]  # what each candidate of a method changes
 DEFAULTS = "defaults"
 FASTER = {"learning_rate": 0.005}
 WEAKER = {"link_drop_1": 0.2, "link_drop_2": 0.3, "feature_mask_1": 0.2, "feature_mask_2": 0.1}
-CANDIDATES: dict[str, dict[str, dict[str, Any]]] = {
+CANDIDATES: Tried = {
     "dgi": {DEFAULTS: {}, "faster": FASTER, "two layers": {"layers": 2}},
     "gae": {DEFAULTS: {}, "slower": {"learning_rate": 0.001}, "one layer": {"layers": 1}},
     "vgae": {DEFAULTS: {}, "weak prior": {"divergence_weight": 0.1}, "one layer": {"layers": 1}},
@@ -51,6 +56,44 @@ LARGE: dict[str, tuple[str, ...]] = {
     "twitch-de": ("dgi", "graphcl", "mvgrl"),
     "squirrel": ("dgi", "graphcl", "mvgrl", "bgrl", "graphacl", "struc2vec"),
 }
+FEW_STEPS = {"dim": 2048, "hidden_dim": 2048, "temperature": 1.0}
+TWO_LAYERS, ONE_LAYER = {"layers": 2}, {"layers": 1}
+PUBLIC: Tried = {
+    "dgi": {"one layer": ONE_LAYER, "two layers": TWO_LAYERS},
+    "vgae": {DEFAULTS: {}, "weak prior": {"divergence_weight": 0.1}, "weaker prior": {"divergence_weight": 0.01}},
+    "graphcl": {"one layer": ONE_LAYER, "two layers": TWO_LAYERS},
+    "mvgrl": {"one layer": ONE_LAYER, "two layers": TWO_LAYERS, "wider diffusion": {"neighbours": 256, **ONE_LAYER}},
+    "bgrl": {
+        DEFAULTS: {},
+        "one layer": ONE_LAYER,
+        "slow": {"learning_rate": 5e-4, "epochs": 500, "momentum": 0.99, "predictor_dim": 512},
+        "slow, one layer": {"learning_rate": 5e-4, "epochs": 500, "momentum": 0.99, "predictor_dim": 512, **ONE_LAYER},
+    },
+    "gca": {DEFAULTS: {}, "one layer": ONE_LAYER, "few links dropped": {"temperature": 0.9, "most_dropped": 0.3}},
+    "cca-ssg": {
+        DEFAULTS: {},
+        "50 epochs": {"epochs": 50},
+        "one layer, 20 epochs": {"epochs": 20, "decorrelation_weight": 5e-4, "feature_mask": 0.0, **ONE_LAYER},
+        "harder views": {"dim": 512, "hidden_dim": 512, "feature_mask": 0.3, "link_drop": 0.5},
+    },
+    "graphacl": {
+        "warmer": {"temperature": 1.0},
+        "50 steps": {**FEW_STEPS, "epochs": 50, "learning_rate": 5e-4, "momentum": 0.97},
+        "15 steps, one layer": {**FEW_STEPS, "epochs": 15, "learning_rate": 1e-3, **ONE_LAYER},
+        "60 steps": {
+            "dim": 1024,
+            "hidden_dim": 1024,
+            "epochs": 60,
+            "learning_rate": 5e-4,
+            "momentum": 0.99,
+            "temperature": 0.75,
+        },
+    },
+}
+PLANETOID = ("cora", "citeseer", "pubmed")
+PUBLIC_LARGE = {
+    "pubmed": {"vgae": tuple(PUBLIC["vgae"]), "cca-ssg": tuple(PUBLIC["cca-ssg"]), "graphacl": ("60 steps",)}
+}
 
 
 def jobs(methods: list[str], graphs: list[str]) -> list[Job]:
@@ -65,65 +108,107 @@ def jobs(methods: list[str], graphs: list[str]) -> list[Job]:
     ]
 
 
+def public_jobs(methods: list[str], graphs: list[str]) -> list[Job]:
+    return [
+        Job(graph, row(method, name), {"method": method, **wide(method, graph), **changes}, splits=1, protocol="public")
+        for graph in PLANETOID
+        if graph in graphs
+        for method in methods
+        for name, changes in PUBLIC.get(method, {}).items()
+        if name in PUBLIC_LARGE.get(graph, PUBLIC).get(method, ())
+    ]
+
+
+def wide(method: str, graph: str) -> dict[str, int]:
+    """The width of the vectors on public splits; half on PubMed, which has many nodes."""
+    dim = 512 if graph != "pubmed" else 256
+    return {"dim": dim, "hidden_dim": dim} if METHODS[method].traits.encoder else {"dim": 128}
+
+
 def row(method: str, candidate: str) -> str:
     return method if candidate == DEFAULTS else f"{method}, {candidate}"
 
 
 def choices(records: list[Record]) -> dict[tuple[str, str], str]:
     """The candidate with the best validation accuracy, by method and graph; the first of equals."""
-    found = {(record["row"], record["graph"]): validation(record) for record in records}
+    return _best(CANDIDATES, GRAPHS, _validation(records, "random"))
+
+
+def public_choices(records: list[Record]) -> dict[tuple[str, str], str]:
+    """The same on the public splits."""
+    return _best(PUBLIC, PLANETOID, _validation(records, "public"))
+
+
+def _validation(records: list[Record], protocol: str) -> dict[tuple[str, str], float]:
+    """Validation accuracy in percent, by row and graph."""
+    return {
+        (record["row"], record["graph"]): 100 * float(np.mean(record["views"]["embedding"]["probe"]["val_accuracy"]))
+        for record in records
+        if record["protocol"] == protocol
+    }
+
+
+def _best(
+    candidates: Tried, graphs: Sequence[str], found: Mapping[tuple[str, str], float]
+) -> dict[tuple[str, str], str]:
     chosen = {}
-    for method, candidates in CANDIDATES.items():
-        for graph in GRAPHS:
-            tried = [name for name in candidates if (row(method, name), graph) in found]
+    for method, names in candidates.items():
+        for graph in graphs:
+            tried = [name for name in names if (row(method, name), graph) in found]
             if tried:
                 chosen[method, graph] = max(tried, key=lambda name: found[row(method, name), graph])
     return chosen
 
 
-def validation(record: Record) -> float:
-    return 100 * float(np.mean(record["views"]["embedding"]["probe"]["val_accuracy"]))
-
-
-def tables(method: str, candidate: str) -> dict[str, dict[str, Any]]:
-    """What a candidate changes, as the sections of a recipe."""
+def expected(method: str, graph: str, records: list[Record]) -> dict[str, dict[str, Any]]:
+    """What a recipe has for a graph, ``GRAPH`` or ``GRAPH-public``, as its sections."""
+    name = graph.removesuffix("-public")
+    changes = CANDIDATES[method][choices(records).get((method, name), DEFAULTS)]
+    if name != graph:
+        own = public_choices(records).get((method, name))
+        changes = {**wide(method, name), **(changes if own is None else PUBLIC[method][own])}
     found: dict[str, dict[str, Any]] = {}
-    for name, value in CANDIDATES[method][candidate].items():
-        section, _, leaf = locate(name).partition(".")
+    for setting, value in changes.items():
+        section, _, leaf = locate(setting).partition(".")
         found.setdefault(section, {})[leaf] = value
     return found
 
 
-def public(method: str, graph: str, candidate: str) -> dict[str, dict[str, Any]]:
-    """The same for the public splits: wide vectors, as the methods' own papers have them; half as wide on PubMed."""
-    found = tables(method, candidate)
-    dim = 512 if graph != "pubmed" else 256
-    wide = {"dim": dim, "hidden_dim": dim} if METHODS[method].traits.encoder else {"dim": 128}
-    return {**found, "encoder": {**found.get("encoder", {}), **wide}}
-
-
 def table(records: list[Record]) -> str:
-    """A line per candidate, a column per graph, the chosen one bold."""
-    found = {(record["row"], record["graph"]): f"{validation(record):.1f}" for record in records}
-    chosen = choices(records)
+    """A line per candidate, a column per graph, the chosen one bold; for random and for public splits."""
+    random = _lines(CANDIDATES, GRAPHS, _validation(records, "random"))
+    public = _lines(PUBLIC, PLANETOID, _validation(records, "public"))
     lines = [
         "# Recipes of the methods that DSSL is compared with: what was tried",
         "",
         "Validation accuracy in percent, ten random 60/20/20 splits, one training each, 64 columns. Made by",
         "`python benchmarks/recipes.py` from the records in `recipes/`. **Bold**: best on validation, in the recipe.",
         "",
-        "| method | candidate | " + " | ".join(GRAPHS) + " |",
-        "| --- " * (2 + len(GRAPHS)) + "|",
+        *random,
+        "",
+        "## The public splits of Planetoid",
+        "",
+        "Accuracy in percent on the 500 validation nodes, one training each; 512 columns, on PubMed 256, where nothing",
+        "else is said. Methods and graphs that are not here have what the random splits chose, with that width.",
+        "",
+        *public,
     ]
-    for method, candidates in CANDIDATES.items():
-        for name, changes in candidates.items():
+    return "\n".join(lines) + "\n"
+
+
+def _lines(candidates: Tried, graphs: Sequence[str], found: Mapping[tuple[str, str], float]) -> list[str]:
+    chosen = _best(candidates, graphs, found)
+    lines = ["| method | candidate | " + " | ".join(graphs) + " |", "| --- " * (2 + len(graphs)) + "|"]
+    for method, names in candidates.items():
+        for name, changes in names.items():
             cells = []
-            for graph in GRAPHS:
-                text = found.get((row(method, name), graph), "–")
+            for graph in graphs:
+                value = found.get((row(method, name), graph))
+                text = "–" if value is None else f"{value:.1f}"
                 cells.append(f"**{text}**" if chosen.get((method, graph)) == name else text)
             words = ", ".join(f"{key} {value}" for key, value in changes.items())
             lines.append(f"| {method} | {name}{f' ({words})' if words else ''} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def main() -> None:
@@ -138,7 +223,8 @@ def main() -> None:
         print(f"{job.graph} {job.row}: {record.get('error', str(record.get('seconds')) + ' s')}", flush=True)
         files.write_text(options.out.with_suffix(".md"), table(experiments.records(options.out)))
 
-    experiments.run(jobs(options.methods, options.graphs), options.out, workers=options.workers, on_record=show)
+    wanted = [*jobs(options.methods, options.graphs), *public_jobs(options.methods, options.graphs)]
+    experiments.run(wanted, options.out, workers=options.workers, on_record=show)
 
 
 if __name__ == "__main__":
