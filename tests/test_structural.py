@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -70,13 +71,29 @@ def test_nodes_in_the_same_place_have_no_distance() -> None:
     assert found[1, 0] == 3  # degrees 4 and 1
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 50])
+@pytest.mark.parametrize("n", [1, 2, 3, 40])
 def test_candidates_are_near_in_degree_and_come_once(n: int) -> None:
-    degrees = np.random.default_rng(0).integers(9, size=n)
-    first, second = candidates(degrees)
+    graph = random_graph(nodes=n) if n > 3 else Graph.from_edges([0], [n - 1], num_nodes=n)
+    first, second = candidates(graph)
     pairs = {frozenset(pair) for pair in zip(first.tolist(), second.tolist(), strict=True)}
     assert len(pairs) == len(first)
     assert all(len(pair) == 2 for pair in pairs)
     assert len(first) <= n * (math.ceil(math.log2(max(n, 2))))
     if n > 1:
         assert set(first) | set(second) == set(range(n))
+    if n > 3:
+        every = np.abs(graph.degrees[:, None] - graph.degrees)
+        assert np.abs(graph.degrees[first] - graph.degrees[second]).mean() < every.mean() / 2
+
+
+def test_candidates_do_not_depend_on_the_numbers_of_nodes() -> None:
+    graph = random_graph(nodes=200)
+    new = np.random.default_rng(1).permutation(200)
+    again = Graph.from_edges(new[graph.sources()], new[graph.indices], num_nodes=200)
+
+    def places(graph: Graph) -> list[list[tuple[int, float]]]:
+        means = [graph.degrees[graph.indices[a:b]].mean() if b > a else 0.0 for a, b in pairwise(graph.indptr)]
+        own = [(int(degree), round(float(mean), 9)) for degree, mean in zip(graph.degrees, means, strict=True)]
+        return sorted(sorted((own[i], own[j])) for i, j in zip(*candidates(graph), strict=True))
+
+    assert places(graph) == places(again)

@@ -5,7 +5,8 @@ of the nodes in each ring, by dynamic time warping with the cost :math:`\max(a, 
 the paper to make it cheap:
 
 1. sequences are compressed to (degree, how often), the cost of a match is multiplied by the larger count;
-2. a node is compared only with the nodes nearest in degree, about 2 log₂ N of them;
+2. a node is compared only with the nodes nearest in degree, about 2 log₂ N of them; many have the same degree, and of
+   these the nearest in the mean degree of their neighbours come first, however the nodes are numbered;
 3. only the first layers are used.
 """
 
@@ -22,11 +23,12 @@ from dssl.graph import Graph
 Ints = NDArray[np.int64]
 
 
-def candidates(degrees: Ints) -> tuple[Ints, Ints]:
+def candidates(graph: Graph) -> tuple[Ints, Ints]:
     """Pairs of nodes that are near each other in the order of degrees (optimisation 2), each once, shapes ``(P,)``."""
-    n = len(degrees)
+    n, degrees = graph.num_nodes, graph.degrees
     reach = max(1, math.ceil(math.log2(max(n, 2))))
-    order = np.argsort(degrees, kind="stable")
+    around = np.add.reduceat(np.append(degrees[graph.indices], 0), graph.indptr[:-1]) / np.maximum(degrees, 1)
+    order = np.lexsort((around, degrees))  # what reduceat gives for a node without links does not matter: all are alike
     first = [order[: n - step] for step in range(1, min(reach, n - 1) + 1)]
     second = [order[step:] for step in range(1, min(reach, n - 1) + 1)]
     empty = np.zeros(0, np.int64)

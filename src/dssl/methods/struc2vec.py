@@ -65,7 +65,7 @@ class Struc2Vec(SkipGram):
     def prepare(self, graph: Graph, *, seed: int) -> None:
         """Make the tables and the layers."""
         super().prepare(graph, seed=seed)
-        first, second = candidates(graph.degrees)
+        first, second = candidates(graph)
         found = distances(degree_sequences(graph, self.layers), self.layers, first, second)
         made = [layer(found[:, k], first, second, graph.num_nodes) for k in range(self.layers)]
         stacked = sparse.csr_array(sparse.vstack(made, format="csr"))
