@@ -5,6 +5,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -37,3 +40,31 @@ def test_a_worker_has_one_thread() -> None:
 def test_a_worker_that_is_killed_is_told_in_one_line() -> None:
     with pytest.raises(RunError, match="a worker process was killed"), pool(2) as submit:
         submit(die).result()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="looks for a process by its number")
+def test_workers_end_with_a_parent_that_is_killed() -> None:
+    code = "from tests.test_processes import wait_in_a_worker; wait_in_a_worker()"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        worker = int(parent.stdout.readline())
+        parent.kill()
+    for _ in range(300):
+        try:
+            os.kill(worker, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)
+    os.kill(worker, signal.SIGKILL)
+    pytest.fail("the worker outlived its parent by 30 seconds")
+
+
+def wait_in_a_worker() -> None:
+    with pool(2) as submit:
+        submit(wait).result()
+
+
+def wait() -> None:
+    sys.stdout.write(f"{os.getpid()}\n")
+    sys.stdout.flush()
+    time.sleep(600)

@@ -42,7 +42,8 @@ def pool(workers: int, *, fresh: bool = False) -> Iterator[Callable[..., Future[
     executor = ProcessPoolExecutor(
         workers,
         mp_context=get_context("spawn"),
-        initializer=_one_thread if workers > 1 else None,
+        initializer=_begin,
+        initargs=(workers > 1,),
         max_tasks_per_child=1 if fresh else None,
     )
     try:
@@ -70,7 +71,18 @@ def threads(number: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _one_thread() -> None:
-    """Set before the libraries that read it are imported."""
-    for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ[name] = "1"
+def _begin(one_thread: bool) -> None:
+    """Set a worker up: its threads, before the libraries that read their number are imported, and when it ends."""
+    import threading
+    from multiprocessing import parent_process
+
+    if one_thread:
+        for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+            os.environ[name] = "1"
+
+    def end_with_the_parent() -> None:
+        if (parent := parent_process()) is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=end_with_the_parent, daemon=True).start()
