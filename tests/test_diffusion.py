@@ -17,7 +17,6 @@ def dense(graph: Graph, kind: str) -> np.ndarray:
     d = a.sum(axis=1)
     t = a / np.sqrt(np.outer(d, d))
     found = 0.3 * np.linalg.inv(np.eye(len(a)) - 0.7 * t) if kind == "ppr" else expm(2.0 * (t - np.eye(len(a))))
-    np.fill_diagonal(found, 0)
     return found
 
 
@@ -28,9 +27,10 @@ def test_with_all_entries_it_is_the_dense_diffusion(kind: str, weighted: bool) -
     theta = coefficients(kind, teleport=0.3, heat_time=2.0)
     made = diffuse(graph, theta, neighbours=100, precision=1e-9)
     found, wanted = made.adjacency().toarray(), dense(graph, kind)
-    share = found.T / found.sum()  # the mass that spreads from a node is stored as its row
-    np.testing.assert_allclose(share, wanted / wanted.sum(), atol=2e-4)
-    np.testing.assert_allclose(found[found > 0].mean(), 1.0, rtol=1e-3)
+    # The mass that spreads from a node is stored as its row; beside it a loop of weight one stands for the diagonal.
+    own = wanted.diagonal().mean()
+    np.fill_diagonal(wanted, 0)
+    np.testing.assert_allclose(found.T * own, wanted, atol=0.01 * own)
     assert made.x is graph.x
 
 

@@ -7,9 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from dssl import walks
+from dssl import lookup, rng, walks
 from dssl.graph import Graph
-from tests.test_loader import random_graph
+from dssl.methods.node2vec import Node2Vec
+from tests.test_loader import CPU, random_graph
 
 
 def test_walks_follow_links_and_their_seed_whatever_the_batches() -> None:
@@ -35,6 +36,19 @@ def test_steps_are_in_proportion_to_weights() -> None:
     graph = Graph.from_edges([0, 0, 0], [1, 2, 3], weights=[1e-9, 2e-9, 7e-9])
     counts = np.bincount([walks.walks(graph, np.array([0]), 1, seed)[0, 1] for seed in range(3000)], minlength=4)
     np.testing.assert_allclose(counts[1:] / 3000, [0.1, 0.2, 0.7], atol=0.03)
+
+
+def test_links_that_weigh_nothing_are_not_walked() -> None:
+    graph = Graph.from_edges([0, 1, 1, 3], [1, 2, 3, 4], weights=[0.0, 1.0, 3.0, 0.0])
+    paths = walks.walks(graph, np.array([0, 1, 2, 3, 4] * 40), 5, 0)
+    assert {0: {0, -1}, 4: {4, -1}} == {start: set(paths[paths[:, 0] == start].ravel()) for start in (0, 4)}
+    steps = [walks.walks(graph, np.array([1]), 1, seed)[0, 1] for seed in range(2000)]
+    np.testing.assert_allclose(np.bincount(steps, minlength=4)[2:] / 2000, [0.25, 0.75], atol=0.04)
+
+
+def test_a_leaf_leads_back_however_little_walks_turn_back() -> None:
+    graph = Graph.from_edges([0], [1])
+    assert walks.walks(graph, np.array([0]), 4, 0, p=1e300).tolist() == [[0, 1, 0, 1, 0]]
 
 
 @pytest.mark.parametrize(("p", "q"), [(0.25, 4.0), (4.0, 0.25)])
@@ -109,3 +123,45 @@ def test_layered_walks_change_layers_and_stay_in_them() -> None:
     assert set(seen.ravel()) == {0, 1, 2, 3}
     kept = walks.layered_walks(indptr, indices, heaps, up, starts, 8, 1.0, np.uint64(0))
     assert kept.tolist() == [[0, 1, 0, 1, 0, 1, 0, 1, 0]]
+
+
+def test_layers_are_changed_with_their_chances() -> None:
+    # Layer k links every node to 10 + k alone: where a walk goes tells the layer that it is in.
+    layers, n = 3, 13
+    rows = [[10 + k] for k in range(layers) for _ in range(n)]
+    indptr = np.arange(len(rows) + 1)
+    indices = np.array([end for row in rows for end in row], np.int32)
+    up = np.full((layers, n), 0.8)
+    paths = np.concatenate(
+        [
+            walks.layered_walks(
+                indptr,
+                indices,
+                walks.running_sums(indptr, np.ones(len(rows))),
+                up,
+                np.zeros(1, np.int64),
+                200,
+                0.5,
+                np.uint64(seed),
+            )
+            for seed in range(40)
+        ]
+    )
+    # The layers are a chain: up from the first, then up with 0.8, down from the last; stay 0.5.
+    chain = np.array([[0.5, 0.5, 0], [0.1, 0.5, 0.4], [0, 0.5, 0.5]])
+    share = np.linalg.matrix_power(chain, 200)[0]
+    found = np.bincount(paths[:, 50:].ravel(), minlength=n)[10:]
+    np.testing.assert_allclose(found / found.sum(), share, atol=0.03)
+
+
+def test_windows_do_not_follow_the_first_steps_of_walks() -> None:
+    graph = Graph.from_edges(np.zeros(10, np.int64), np.arange(1, 11))  # from 0 to ten others
+    method = Node2Vec(4, return_weight=1, away_weight=1, walk_length=1, window=10, negatives=1, step_size=0.1, epochs=1)
+    method.prepare(graph, seed=0)
+    with pytest.MonkeyPatch.context() as patched:
+        seeds = []
+        patched.setattr(lookup, "train_walks", lambda *given: seeds.append(int(given[-1])) or (0.0, 1))
+        list(map(method, method.batches(graph, batch_size=0, fanout=(), seed=0, epoch=0, device=CPU)))
+        ((_, number),) = method.batches(graph, batch_size=0, fanout=(), seed=0, epoch=0, device=CPU)
+    assert seeds == [rng.integer(number, "pairs")]
+    assert number not in seeds

@@ -40,8 +40,8 @@ def coefficients(kind: Literal["ppr", "heat"], *, teleport: float, heat_time: fl
 def diffuse(graph: Graph, theta: NDArray[np.float64], *, neighbours: int, precision: float) -> Graph:
     """Return the diffusion as a graph with the same nodes and weighted arcs, self loops left out.
 
-    The weights are those of :math:`D^{-1/2} S D^{1/2}`, the diffusion of the symmetric matrix, times a constant that
-    makes their mean one: as a link among others to an encoder.
+    The weights are those of :math:`D^{-1/2} S D^{1/2}`, the diffusion of the symmetric matrix, over the mean of its
+    diagonal: an encoder gives each node a loop of weight one, and so about the share of itself that S has.
 
     Args:
         graph: the graph.
@@ -52,12 +52,12 @@ def diffuse(graph: Graph, theta: NDArray[np.float64], *, neighbours: int, precis
     weights = np.ones(graph.num_arcs, np.float32) if graph.weights is None else graph.weights
     adjacency = graph.adjacency()
     totals = np.asarray(adjacency.sum(axis=1), np.float64).reshape(-1) + 1
-    counts, columns, values = _spread(graph.indptr, graph.indices, weights, totals, theta, neighbours, precision)
+    counts, columns, values, own = _spread(graph.indptr, graph.indices, weights, totals, theta, neighbours, precision)
     kept = np.arange(columns.shape[1]) < counts[:, None]
     start = np.nonzero(kept)[0]
     end, mass = columns[kept].astype(np.int64), values[kept]
     mass *= np.sqrt(totals[start] / totals[end])
-    mass = (mass / mass.mean()).astype(np.float32) if len(mass) else mass.astype(np.float32)
+    mass = (mass / own.mean()).astype(np.float32)
     made = Graph.from_edges(start, end, num_nodes=graph.num_nodes, weights=mass, directed=True, ids=graph.ids)
     return made.replace(x=graph.x, feature_names=graph.feature_names, name=graph.name)
 
@@ -71,13 +71,14 @@ def _spread(
     theta: NDArray[np.float64],
     neighbours: int,
     precision: float,
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
-    """The largest entries of each column of S but the diagonal: how many, where, and how large."""
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
+    """The largest entries of each column of S but the diagonal: how many, where, how large; and the diagonal."""
     n = indptr.shape[0] - 1
     width = min(neighbours, n)
     counts = np.zeros(n, np.int64)
     columns = np.zeros((n, width), np.int32)
     values = np.zeros((n, width), np.float64)
+    own = np.zeros(n)
     mass, following, total = np.zeros(n), np.zeros(n), np.zeros(n)
     seen = np.empty(n, np.int64)
     here, there = np.empty(n, np.int64), np.empty(n, np.int64)
@@ -111,6 +112,7 @@ def _spread(
             number = ahead
         for a in range(number):
             mass[here[a]] = 0.0
+        own[source] = total[source]
         total[source] = 0.0
         others = seen[:found]
         others = others[others != source]
@@ -121,4 +123,4 @@ def _spread(
             values[source, a] = total[others[order[a]]]
         for a in range(found):
             total[seen[a]] = 0.0
-    return counts, columns, values
+    return counts, columns, values, own

@@ -169,6 +169,7 @@ class SkipGram(Lookup):
         """Walk from the start nodes and go through the walks."""
         starts, seed = batch
         total, count = 0.0, 0
+        drawn = np.uint64(rng.integer(seed, "pairs"))  # not what the walks are drawn by
         for begin in range(0, len(starts), AT_ONCE):
             loss, pairs = train_walks(
                 self.paths(starts[begin : begin + AT_ONCE], seed),
@@ -179,7 +180,7 @@ class SkipGram(Lookup):
                 self.window,
                 self.negatives,
                 self.rate,
-                np.uint64(seed),
+                drawn,
             )
             total, count = total + loss, count + pairs
         return total, count

@@ -62,7 +62,7 @@ def walks(
         q: how much less likely it is to go to a node that is no neighbour of the one before.
 
     Returns:
-        Positions, shape ``(W, length + 1)``; −1 after a node without links.
+        Positions, shape ``(W, length + 1)``; −1 after a node without links, or with none that weighs anything.
     """
     heaps = np.zeros(0) if graph.weights is None else running_sums(graph.indptr, graph.weights)
     return _walks(graph.indptr, graph.indices, heaps, starts.astype(np.int64), length, np.uint64(seed), p, q)
@@ -74,6 +74,7 @@ def running_sums(indptr: NDArray[np.int64], weights: NDArray[np.floating]) -> ND
     totals = np.ones(len(indptr) - 1)
     if len(weights):
         totals[filled] = np.add.reduceat(np.asarray(weights, np.float64), indptr[:-1][filled])
+        totals[totals <= 0] = 1.0  # a row of links that weigh nothing
     sums: NDArray[np.float64] = np.cumsum(weights / np.repeat(totals, np.diff(indptr)), dtype=np.float64)
     return sums
 
@@ -100,6 +101,15 @@ def _neighbour(
     low = heaps[begin - 1] if begin > 0 else 0.0
     at = np.searchsorted(heaps[begin:end], low + _unit(state) * (heaps[end - 1] - low), side="right")
     return indices[begin + min(at, end - begin - 1)]
+
+
+@_compiled
+def _leads_on(indptr: NDArray[np.int64], heaps: NDArray[np.float64], node: Any) -> Any:
+    """Whether a walk can leave a node: it has links, and some weigh more than nothing."""
+    begin, end = indptr[node], indptr[node + 1]
+    if begin == end or heaps.shape[0] == 0:
+        return begin < end
+    return heaps[end - 1] > (heaps[begin - 1] if begin > 0 else 0.0)
 
 
 @_compiled
@@ -134,11 +144,12 @@ def _walks(
         out[w, 0] = node
         state = mix(seed * _GOLDEN + np.uint64(node) + np.uint64(1))
         for step in range(length):
-            if indptr[node] == indptr[node + 1]:
+            if not _leads_on(indptr, heaps, node):
                 break
             state += _GOLDEN
             chosen = np.int64(_neighbour(indptr, indices, heaps, node, state))
-            while not plain and before >= 0:  # rejection: no table of all pairs of links is needed
+            while not plain and before >= 0 and indptr[node] + 1 < indptr[node + 1]:
+                # Rejection: no table of all pairs of links is needed.
                 if chosen == before:
                     bias = 1.0 / p
                 elif _linked(indptr, indices, before, chosen):

@@ -13,7 +13,8 @@ import torch
 from dssl import encoders, rng
 from dssl.graph import Graph
 from dssl.loader import full_batch
-from dssl.methods.gca import GCA, contrast, link_scores, node_centrality, unimportance
+from dssl.methods import gca
+from dssl.methods.gca import GCA, contrast, extent, link_scores, node_centrality, unimportance
 from tests.test_loader import CPU, random_graph
 
 PLAIN: dict[str, Any] = {
@@ -57,13 +58,44 @@ def test_important_links_and_features_are_kept_more_often() -> None:
     assert nodes.tolist() == [4, 1, 1, 1, 2, 1]
     scores = link_scores(nodes, star.sources(), star.indices)
     assert math.isclose(scores[0], math.log((4 + 1) / 2))
-    rates = unimportance(scores)
+    rates = unimportance(scores, extent(scores))
     assert math.isclose(rates.mean(), 1.0)
     assert rates.min() == 0
     method = GCA(encoders.build("gcn", in_dim=3, dim=3, hidden_dim=3, layers=1, dropout=0, batch_norm=False), **PLAIN)
     method.prepare(star, seed=0)
     weights = [sum(abs(float(star.x[u, f])) * nodes[u] for u in range(6)) for f in range(3)]
     assert np.argsort(method._features).tolist() == np.argsort(weights)[::-1].tolist()
+
+
+@pytest.mark.parametrize("kind", ["degree", "pagerank", "eigenvector"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_views_lose_links_and_features_by_the_formula(
+    kind: Any, weighted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = random_graph(weighted=weighted)
+    x = np.abs(np.asarray(graph.x))
+    x[:, 2] = 0  # a feature that no node has
+    graph = graph.replace(x=x)
+    made = encoders.build("gcn", in_dim=7, dim=3, hidden_dim=3, layers=1, dropout=0, batch_norm=False)
+    method = GCA(made, **PLAIN | {"centrality": kind})
+    method.prepare(graph, seed=0)
+    links, features = [], []
+    monkeypatch.setattr(gca, "drop_links", lambda batch, chance: links.append(chance) or batch)
+    monkeypatch.setattr(gca, "mask_columns", lambda batch, chance: features.append(chance.numpy()) or batch)
+    method(full_batch(graph, CPU))
+
+    phi = node_centrality(graph, kind)
+    arcs = list(zip(graph.sources().tolist(), graph.indices.tolist(), strict=True))
+    s = [math.log((phi[i] + phi[j]) / 2) for i, j in arcs]
+    used = [f for f in range(7) if f != 2]
+    s_f = {f: math.log(sum(x[u, f] * phi[u] for u in range(graph.num_nodes))) for f in used}
+    for view, (link_rate, feature_rate) in enumerate(((0.2, 0.3), (0.4, 0.4))):
+        top, mean = max(s), sum(s) / len(s)
+        wanted = [min((top - value) / (top - mean) * link_rate, 0.7) for value in s]
+        np.testing.assert_allclose(links[view], wanted, rtol=1e-6, atol=1e-9)
+        top, mean = max(s_f.values()), sum(s_f.values()) / len(s_f)
+        wanted = [min((top - s_f[f]) / (top - mean) * feature_rate, 0.7) for f in used]
+        np.testing.assert_allclose(features[view][used], wanted, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("kind", ["pagerank", "eigenvector"])

@@ -40,9 +40,8 @@ def test_links_are_drawn_in_proportion_to_their_weights() -> None:
     for epoch in range(50):
         for batch in method.batches(graph, batch_size=0, fanout=(1,), seed=0, epoch=epoch, device=CPU):
             method(batch)
-    moved = (method.contexts.detach()[:, 2:].abs().sum(dim=1) > 0).tolist()
-    assert moved[2:] == [True, True]
-    assert (method.table.detach()[2:] != before[2:]).any()
+    moved = (method.table.detach() - before).abs().sum(dim=1)
+    assert moved[2:].min() > 10 * moved[:2].max()  # which are drawn as negatives alone
 
 
 @pytest.mark.parametrize("dim", [1, 2, 5])

@@ -41,6 +41,7 @@ def test_partners_are_within_reach_and_each_node_with_links_has_one() -> None:
     step = graph.adjacency().toarray()
     within = (step + step @ step) > 0
     assert within[u, v].all()
+    assert (u != v).all()
 
 
 def test_batches_of_all_neighbours_have_the_loss_of_the_whole_graph() -> None:

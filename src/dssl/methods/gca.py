@@ -77,18 +77,18 @@ class GCA(Learner):
         self.most_dropped = most_dropped
         self.projector = nn.Sequential(Dense(encoder.dim, projector_dim), nn.ELU(), Dense(projector_dim, encoder.dim))
         self._nodes: Floats = np.ones(0)
-        self._links = (0.0, 1.0)  # largest s of a link, and its distance from the mean
+        self._links = (0.0, 0.0)  # largest s of a link, and its distance from the mean
         self._features: Floats = np.ones(0)
 
     def prepare(self, graph: Graph, *, seed: int) -> None:  # noqa: ARG002
         """Find how important nodes, links and features are."""
         self._nodes = node_centrality(graph, self.centrality)
-        scores = link_scores(self._nodes, graph.sources(), graph.indices)
-        top = float(scores.max(initial=0.0))
-        self._links = top, top - float(scores.mean()) if len(scores) else 1.0
+        self._links = extent(link_scores(self._nodes, graph.sources(), graph.indices))
         assert graph.x is not None
         weights = np.asarray(np.abs(graph.x).T @ self._nodes, np.float64).reshape(-1)
-        self._features = unimportance(np.log(np.maximum(weights, 1e-12)))
+        self._features = np.ones_like(weights)
+        used = weights > 0  # a column of zeros has no s, and is the same masked or not
+        self._features[used] = unimportance(np.log(weights[used]), extent(np.log(weights[used])))
 
     def forward(self, batch: Batch) -> Tensor:
         """Return the negative of Eq. 2 for a batch."""
@@ -96,8 +96,7 @@ class GCA(Learner):
         chosen = torch.randperm(count)[: self.anchors].to(batch.device)
         rows = np.repeat(np.arange(len(batch.nodes)), np.diff(batch.adjacency.indptr))
         scores = link_scores(self._nodes, batch.nodes[rows], batch.nodes[batch.adjacency.indices])
-        top, spread = self._links
-        links = (top - scores) / spread if spread > 1e-12 else np.ones_like(scores)
+        links = unimportance(scores, self._links)
         vectors = []
         for link_rate, feature_rate in self.rates:
             view = drop_links(batch, np.minimum(link_rate * links, self.most_dropped))
@@ -147,9 +146,18 @@ def link_scores(nodes: Floats, start: NDArray[np.integer], end: NDArray[np.integ
     return scores
 
 
-def unimportance(scores: Floats) -> Floats:
-    """(s_max − s) / (s_max − mean s): 0 for the most important, 1 on the average; all 1 if all are alike."""
-    top = scores.max(initial=-np.inf)
-    spread = top - scores.mean() if len(scores) else 0.0
+def extent(scores: Floats) -> tuple[float, float]:
+    """s_max, and s_max − mean s; zeros where there are none."""
+    return (float(scores.max()), float(scores.max() - scores.mean())) if len(scores) else (0.0, 0.0)
+
+
+def unimportance(scores: Floats, over: tuple[float, float]) -> Floats:
+    """(s_max − s) / (s_max − mean s): 0 for the most important, 1 on the average; all 1 if all are alike.
+
+    Args:
+        scores: s of some links or features.
+        over: `extent` of all of them.
+    """
+    top, spread = over
     found: Floats = (top - scores) / spread if spread > 1e-12 else np.ones_like(scores)
     return found

@@ -85,17 +85,19 @@ class UnsupervisedSAGE(Learner):
         """Return the loss of a batch (Eq. 1, a mean over u)."""
         z = self.vectors(drawn.batch)
         loss = walk_loss(z, drawn.u, drawn.v, drawn.negatives)
-        return self.note(drawn.batch.num_centres, loss, z)
+        return self.note(len(drawn.u), loss, z)
 
 
 def partners(
     graph: Graph, order: NDArray[np.int64], length: int, seed: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For each node that has links, in the given order, a node that a walk of up to ``length`` steps visits."""
+    """For each node that has links, in the given order, another node that a walk of up to ``length`` steps visits."""
     paths = walks(graph, order, length, seed >> 1)
     steps = rng.stream(seed, "steps").integers(1, length + 1, size=len(order))
     found = paths[np.arange(len(order)), steps].astype(np.int64)
-    known = found >= 0
+    again = (found < 0) | (found == order)  # the walk ended before, or is back: its first step is a neighbour
+    found[again] = paths[again, 1]
+    known = (found >= 0) & (found != order)
     return order[known], found[known]
 
 
