@@ -13,9 +13,10 @@ The links are to be foretold from the vectors of their ends:
 Eq. 4 is GAE: vectors without noise, and no KL. The embedding is Z, or μ.
 
 Where we differ: the sum over all N² pairs, with links weighted as much as all others together, becomes the mean over
-links plus the mean over as many random pairs, which has the same minimum and needs no matrix of pairs. μ and log σ are
-linear functions of the encoder's output: for a GCN that is the paper's pair of last layers on a shared hidden one.
-In mini-batches the random pairs are among the centres.
+links plus the mean over as many random pairs, the same in the mean but for the few links among these, and needs no
+matrix of pairs. μ and log σ are linear functions of the encoder's output: for a GCN that is the paper's pair of last
+layers on a shared hidden one. In mini-batches the random pairs are among the centres, and the links those that were
+sampled.
 """
 
 from __future__ import annotations

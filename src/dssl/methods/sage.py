@@ -7,11 +7,10 @@ A node is pulled to one that a short random walk from it visits, and pushed from
 .. math::
     J(z_u) = -\log \sigma(z_u^\top z_v) - Q\, \mathbb{E}_{v_n \sim P_n} \log \sigma(-z_u^\top z_{v_n}) \tag{1}
 
-with v drawn from a walk of five steps, P_n in proportion to degree^¾, and all vectors of length one, as the last line
-of the paper's Algorithm 1 has it.
+with v drawn from a walk of five steps, P_n in proportion to degree^¾, and all vectors of length one.
 
-Where we differ: each epoch draws one v for each u, where the paper draws 50 walks per node once. In mini-batches a
-batch has the drawn nodes as centres too.
+Where we differ: each epoch draws one v ≠ u for each u, where the paper draws 50 walks per node once; vectors are scaled
+to length one at the end, in Algorithm 1 after each layer. In mini-batches a batch has the drawn nodes as centres too.
 """
 
 from __future__ import annotations
