@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from scipy import sparse
 
 from dssl import kernels
+from dssl.errors import GraphError
 from dssl.operators import Operator
 
 CPU = torch.device("cpu")
@@ -22,6 +24,14 @@ def test_product_and_gradient_equal_the_dense_ones() -> None:
     torch.testing.assert_close(operator @ dense, torch.from_numpy(matrix.toarray()) @ dense)
     (ours,) = torch.autograd.grad(((operator @ dense) * weights).sum(), dense)
     torch.testing.assert_close(ours, torch.from_numpy(matrix.toarray()).T @ weights)
+
+
+def test_zeros_are_written_out_unless_there_are_too_many() -> None:
+    matrix = random_matrix(9, 7)
+    operator = Operator.build(matrix, symmetric=False, device=CPU)
+    np.testing.assert_array_equal(operator.dense().numpy(), matrix.toarray())
+    with pytest.raises(GraphError, match="9 rows of 7 sparse features"):
+        operator.dense(most=62)
 
 
 def test_sampling_is_seeded_without_repeats_and_from_the_row() -> None:

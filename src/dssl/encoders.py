@@ -288,9 +288,7 @@ class Wrapped(Encoder):
 
     def forward(self, batch: Batch) -> Tensor:
         """Return one vector per node of the batch, shape ``(n, dim)``."""
-        x = batch.x
-        if isinstance(x, Operator):
-            x = x @ torch.eye(x.shape[1], device=batch.device)
+        x = batch.x.dense() if isinstance(batch.x, Operator) else batch.x
         return cast(Tensor, self.module(x, batch.edge_index))
 
 

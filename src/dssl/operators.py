@@ -17,6 +17,7 @@ from scipy import sparse
 from torch import Tensor
 
 from dssl import buffers, products
+from dssl.errors import GraphError
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +66,18 @@ class Operator:
         """Return the rows ``order`` of the operator, shape ``(n, M)``."""
         device = self.matrix.device if isinstance(self.matrix, Tensor) else torch.device("cpu")
         return Operator.build(self._scipy()[order.cpu().numpy()], symmetric=False, device=device)
+
+    def dense(self, most: int = 2**30) -> Tensor:
+        """Return the matrix with its zeros, shape ``(N, M)``; one of more than ``most`` entries is refused."""
+        rows, columns = self.shape
+        if rows * columns > most:
+            size = f"{4 * rows * columns / 2**30:.1f} GiB"
+            raise GraphError(
+                f"{rows:,} rows of {columns:,} sparse features would take {size} with their zeros, which a module of your "
+                "own is given; reduce the features, or set train.batch_size"
+            )
+        device = self.matrix.device if isinstance(self.matrix, Tensor) else torch.device("cpu")
+        return torch.from_numpy(self._scipy().toarray()).to(device)
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         return cast(Tensor, _Product.apply(dense, self))  # type: ignore[no-untyped-call]

@@ -293,10 +293,16 @@ class Struc2VecSettings(MethodSection):
     """Skip-gram on walks among nodes in like places; ``train.epochs`` is the number of walks per node."""
 
     traits = _table_traits(
-        "struc2vec:Struc2Vec", "Ribeiro et al., KDD 2017", scales="N log N pairs, rings of each node", epochs=10, weighted=False
+        "struc2vec:Struc2Vec",
+        "Ribeiro et al., KDD 2017",
+        scales="N log N pairs, N rings",
+        epochs=10,
+        weighted=False,
     )
     name: Literal["struc2vec"] = Field(default="struc2vec", description="Method that trains a vector per node.")
-    rings: int = Field(default=4, ge=1, le=16, description="Rings around nodes that are compared, the node itself the first [K].")
+    rings: int = Field(
+        default=4, ge=1, le=16, description="Rings around a node that are compared, itself the first [K]."
+    )
     stay: float = Field(default=0.3, gt=0, le=1, description="Chance of a walk to stay in its layer [q].")
     walk_length: int = Field(default=80, ge=1, description="Steps of a walk.")
     window: int = Field(default=10, ge=1, description="Largest distance of two nodes along a walk.")
