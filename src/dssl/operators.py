@@ -73,8 +73,8 @@ class Operator:
         if rows * columns > most:
             size = f"{4 * rows * columns / 2**30:.1f} GiB"
             raise GraphError(
-                f"{rows:,} rows of {columns:,} sparse features would take {size} with their zeros, which a module of your "
-                "own is given; reduce the features, or set train.batch_size"
+                f"{rows:,} rows of {columns:,} sparse features would take {size} with their zeros, which a module of "
+                "your own is given; reduce the features, or set train.batch_size"
             )
         device = self.matrix.device if isinstance(self.matrix, Tensor) else torch.device("cpu")
         return torch.from_numpy(self._scipy().toarray()).to(device)
