@@ -53,7 +53,7 @@ CANDIDATES: Tried = {
 GRAPHS = [name for name in paper.GRAPHS if name != "penn94"]
 LARGE: dict[str, tuple[str, ...]] = {
     "pubmed": (),
-    "twitch-de": ("dgi", "graphcl", "mvgrl"),
+    "twitch-de": ("dgi", "graphcl", "mvgrl", "struc2vec"),
     "squirrel": ("dgi", "graphcl", "mvgrl", "bgrl", "graphacl", "struc2vec"),
 }
 FEW_STEPS = {"dim": 2048, "hidden_dim": 2048, "temperature": 1.0}
