@@ -61,6 +61,16 @@ def test_any_graph_diffuses(make: object) -> None:
     assert made.ids.equals(graph.ids)
 
 
+def test_links_that_weigh_nothing_lead_nowhere() -> None:
+    theta = coefficients("ppr", teleport=0.2, heat_time=1.0)
+    start, end = np.repeat(np.arange(50), 50), np.tile(np.arange(50), 50)
+    nothing = Graph.from_edges(start, end, num_nodes=50, weights=np.zeros(2500))
+    assert diffuse(nothing, theta, neighbours=8, precision=1e-9).num_arcs == 0
+    some = Graph.from_edges([0, 1, 2], [1, 2, 3], weights=[1.0, 0.0, 2.0])
+    made = diffuse(some, theta, neighbours=8, precision=1e-9).adjacency().toarray() > 0
+    assert np.argwhere(made).tolist() == [[0, 1], [1, 0], [2, 3], [3, 2]]
+
+
 def test_coefficients_sum_to_nearly_one() -> None:
     for kind in ("ppr", "heat"):
         assert 0.99 <= coefficients(kind, teleport=0.2, heat_time=5.0).sum() <= 1

@@ -102,11 +102,13 @@ def _spread(
                     ahead += 1
                 following[node] += share  # the self loop
                 for e in range(indptr[node], indptr[node + 1]):
-                    other = indices[e]
+                    other, part = indices[e], share * weights[e]
+                    if part <= 0.0:  # a link that weighs nothing leads nowhere
+                        continue
                     if following[other] == 0.0:
                         there[ahead] = other
                         ahead += 1
-                    following[other] += share * weights[e]
+                    following[other] += part
             here, there = there, here
             mass, following = following, mass
             number = ahead

@@ -29,7 +29,7 @@ def pool(workers: int, *, fresh: bool = False) -> Iterator[Callable[..., Future[
     """
     from concurrent.futures import Future, ProcessPoolExecutor
     from concurrent.futures.process import BrokenProcessPool
-    from multiprocessing import get_context
+    from multiprocessing import active_children, get_context
 
     def here(work: Callable[..., _Result], *given: Any) -> Future[_Result]:
         future: Future[_Result] = Future()
@@ -50,6 +50,8 @@ def pool(workers: int, *, fresh: bool = False) -> Iterator[Callable[..., Future[
         yield executor.submit
     except BaseException as error:
         executor.shutdown(wait=False, cancel_futures=True)
+        for process in active_children():  # else the end of this process waits for theirs
+            process.terminate()
         if isinstance(error, BrokenProcessPool):
             message = "a worker process was killed (out of memory?); run the same command to go on"
             raise RunError(message) from None
