@@ -178,7 +178,9 @@ def compare(
 def _jobs(
     source: GraphSettings, graph: Graph, methods: tuple[str, ...], *, seeds: int, settings: Mapping[str, Any]
 ) -> list[Job]:
-    if method := next((path for path in settings if not path.startswith(("encoder.", "train.", "graph."))), None):
+    from dssl.model import Embedder
+
+    if method := next((path for path in settings if not path.startswith(("encoder.", "train."))), None):
         raise ConfigError(f"--set {method}: a comparison takes settings of the encoder and of the training only")
     options = Options(methods=() if ALL in methods else methods, seeds=seeds)
     read = _read(source)
@@ -187,7 +189,9 @@ def _jobs(
         if (name in OF_FEATURES and graph.x is None) or (name == "majority" and graph.y is None):
             continue
         for job in method_jobs(name, source.source, options):
-            own = {} if job.baseline else {**job.settings, **settings}
+            own = job.settings if name in SANITY else {**job.settings, **settings}
+            if not job.baseline:
+                Embedder(**own)  # a wrong setting is told before anything is trained
             jobs.append(replace(job, settings=own, read=read))
     return jobs
 
@@ -239,14 +243,14 @@ def _note(graph: Graph, *, seeds: int, splits: int, protocol: str, links: bool, 
         kind = f"{splits} random 60/20/20 splits" if protocol == "random" else f"the {protocol} splits"
         parts.append(f"Accuracy of a linear probe on {kind} and NMI of k-means, in percent.")
     if links:
-        parts.append("Every method was trained without a tenth of the links; AUC of a regression on pairs ranks those.")
+        parts.append("Every method was trained without 15% of the links; AUC of a regression on pairs ranks those.")
     parts.append(
         f"{seeds} seed{'s' if seeds > 1 else ''}; ± over splits (of the seconds: over seeds). Seconds and memory are "
         "those of the training alone, memory beyond what the process had with the graph in it. Methods have the "
         "settings of their recipe where it knows the graph, else their defaults."
     )
     if settings:
-        parts.append("Set for all: " + ", ".join(f"`{path}={value}`" for path, value in settings.items()) + ".")
+        parts.append("Set for all methods: " + ", ".join(f"`{path}={value}`" for path, value in settings.items()) + ".")
     return " ".join(parts)
 
 
