@@ -53,6 +53,8 @@ def test_every_method_and_baseline_has_a_line(tmp_path: Path, inline: None) -> N
         assert line.links is None
         assert bool(line.seconds) == (line.name != "majority")
     assert [path.name for path in written] == ["compare.md", "compare.csv", "compare.svg"]
+    (untrained,) = (r for r in experiments.records(tmp_path / "runs") if r["row"] == "random-encoder")
+    assert untrained["epochs"] == 0  # whatever is set for the methods
     page = written[0].read_text(encoding="utf-8")
     assert page.count("\n| ") == len(names) + 2
     assert "train.epochs=1" in page
@@ -116,6 +118,10 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
         side_by_side(TINY, tmp_path, methods=("dig",))
     with pytest.raises(ConfigError, match=r"--set method.num_factors: a comparison takes"):
         side_by_side(TINY, tmp_path, settings=parse(["num_factors=3"]))
+    for wrong in ({"train.epochs": -1}, {"graph.directed": True}):
+        with pytest.raises(ConfigError):
+            side_by_side(TINY, tmp_path, methods=("dgi",), settings=wrong)
+    assert not (tmp_path / "compare.md").exists()
 
 
 def test_the_best_is_bold_and_cost_is_mean_and_most() -> None:
