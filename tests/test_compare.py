@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +16,8 @@ from dssl import compare, experiments, processes
 from dssl.cells import Cell
 from dssl.compare import Comparison, Line
 from dssl.config import METHODS, GraphSettings
-from dssl.errors import ConfigError
+from dssl.errors import ConfigError, DatasetError, RunError
+from dssl.experiments import Job, Record
 from dssl.plans import SANITY
 from dssl.resolve import parse
 
@@ -59,7 +62,7 @@ def test_every_method_and_baseline_has_a_line(tmp_path: Path, inline: None) -> N
     assert page.count("\n| ") == len(names) + 2
     assert "train.epochs=1" in page
     measured = list(csv.DictReader(written[1].read_text(encoding="utf-8").splitlines()))
-    assert {row["measure"] for row in measured} == {"accuracy", "NMI", "seconds", "memory, MB"}
+    assert {row["measure"] for row in measured} == {"accuracy", "NMI", "columns", "seconds", "memory, MB"}
 
 
 def test_a_second_call_trains_nothing_and_more_seeds_train_the_missing(
@@ -121,17 +124,47 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     for wrong in ({"train.epochs": -1}, {"graph.directed": True}):
         with pytest.raises(ConfigError):
             side_by_side(TINY, tmp_path, methods=("dgi",), settings=wrong)
+    with pytest.raises(DatasetError, match="no geom-gcn splits"):
+        side_by_side(TINY, tmp_path, methods=("dgi",), protocol="geom-gcn")
     assert not (tmp_path / "compare.md").exists()
+
+
+def test_a_method_whose_process_is_killed_is_left_out_and_the_others_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = experiments._perform_alone
+    monkeypatch.setattr(experiments, "_perform_alone", killed)
+    with pytest.raises(RunError, match=r"nothing could be compared: raw: a worker process was killed"):
+        side_by_side(TINY, tmp_path, methods=("raw",))
+    assert not (tmp_path / "compare.md").exists()
+    monkeypatch.setattr(experiments, "_perform_alone", killed_if_hops)
+    found, _ = side_by_side(TINY, tmp_path, methods=("hops", "raw"))
+    assert [line.name for line in found.lines] == ["raw"]
+    assert found.failed[0].startswith("hops: a worker process was killed")
+    monkeypatch.setattr(experiments, "_perform_alone", real)
+    found, _ = side_by_side(TINY, tmp_path, methods=("hops", "raw"))  # the same command tries it again
+    assert {line.name for line in found.lines} == {"raw", "hops"}
+
+
+def killed(_job: Job) -> Record:
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError
+
+
+def killed_if_hops(job: Job) -> Record:
+    return killed(job) if job.row == "hops" else experiments.perform(job)
 
 
 def test_the_best_is_bold_and_cost_is_mean_and_most() -> None:
     lines = [
-        Line("raw", Cell(((50.0, 60.0),)), None, None, (), ()),
-        Line("dgi", Cell(((70.0, 80.0), (72.0, 82.0))), None, None, (1.0, 3.0), (10.0, 30.0)),
+        Line("majority", Cell(((50.0, 60.0),)), None, None, (), (), 0),
+        Line("dgi", Cell(((70.0, 80.0), (72.0, 82.0))), None, None, (1.0, 3.0), (10.0, 30.0), 64),
+        Line("line", Cell(((60.0, 60.0),)), None, None, (1.0,), (0.2,), 64),
     ]
     found = Comparison("toy", lines, "How.", ["line: too dense"])
     assert found.rows() == [
-        ["raw", "55.0 ± 7.1", "", ""],
-        ["dgi", "**76.0 ± 7.1 (seeds 1.4)**", "2.0 ± 1.4", "30"],
+        ["majority", "55.0 ± 7.1", "", "", ""],
+        ["dgi", "**76.0 ± 7.1 (seeds 1.4)**", "64", "2.0 ± 1.4", "30"],
+        ["line", "60.0 ± 0.0", "64", "1.0", "<1"],
     ]
     assert "## Left out\n\n- line: too dense\n" in found.markdown()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from dssl import datasets, experiments, files, run
 from dssl.cells import Cell, deviation
-from dssl.errors import ConfigError
+from dssl.errors import ConfigError, RunError
 from dssl.experiments import Job, Record
 from dssl.plans import SANITY, Options, method_jobs, methods_of
 
@@ -39,6 +39,7 @@ class Line:
         links: area under the curve of hidden links, in percent, by seed.
         seconds: of each training.
         memory: megabytes that each training took beyond what the process had.
+        width: columns of the embedding.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Line:
     links: Cell | None
     seconds: tuple[float, ...]
     memory: tuple[float, ...]
+    width: int
 
     @property
     def is_sanity(self) -> bool:
@@ -60,7 +62,8 @@ class Line:
             return "", ""
         mean = sum(self.seconds) / len(self.seconds)
         spread = f" ± {deviation(self.seconds):.1f}" if len(self.seconds) > 1 else ""
-        return f"{mean:.1f}{spread}", f"{max(self.memory):,.0f}"
+        most = max(self.memory)
+        return f"{mean:.1f}{spread}", f"{most:,.0f}" if most >= 1 else "<1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,7 @@ class Comparison:
     @property
     def header(self) -> list[str]:
         """Names of the columns."""
-        return ["method", *self.measures, "seconds", "memory, MB"]
+        return ["method", *self.measures, "columns", "seconds", "memory, MB"]
 
     def rows(self) -> list[list[str]]:
         """The texts of the table, the best of each measure in bold."""
@@ -99,7 +102,7 @@ class Comparison:
                 cell = getattr(line, at)
                 best = max(other.mean for other in (getattr(one, at) for one in self.lines) if other is not None)
                 texts.append("–" if cell is None else f"**{cell.text}**" if cell.mean == best else cell.text)
-            found.append([*texts, *line.cost])
+            found.append([*texts, str(line.width) if line.width else "", *line.cost])
         return found
 
     def markdown(self) -> str:
@@ -120,6 +123,8 @@ class Comparison:
                 if (cell := getattr(line, at)) is not None:
                     figures = [f"{value:.4f}" for value in (cell.mean, cell.over_splits, cell.over_seeds)]
                     writer.writerow([line.name, name, *figures, len(cell.values), len(cell.values[0])])
+            if line.width:
+                writer.writerow([line.name, "columns", line.width, "", "", "", ""])
             for name, values in (("seconds", line.seconds), ("memory, MB", line.memory)):
                 if values:
                     mean = sum(values) / len(values)
@@ -162,9 +167,13 @@ def compare(
         raise ConfigError(f"graph {source.source!r} has no labels; leave out --no-links, so that links are ranked")
     jobs = _jobs(source, graph, tuple(methods), seeds=seeds, settings=settings or {})
     jobs = [_judged(job, links=links, splits=splits, protocol=protocol) for job in jobs]
+    for job in jobs[:1]:
+        experiments.splits_of(job, graph)  # a protocol that the graph does not have is told before anything is trained
     on_plan(len(jobs))
     records = experiments.run(jobs, out / "runs", workers=workers, fresh=True, on_record=on_record)
     failed = [f"{record['row']}: {record['error']}" for record in records if "error" in record]
+    if len(failed) == len(jobs):
+        raise RunError("nothing could be compared: " + "; ".join(dict.fromkeys(failed)))
     note = _note(graph, seeds=seeds, splits=splits, protocol=protocol, links=links, settings=settings or {})
     done = [record for record in records if "error" not in record]
     found = Comparison(graph.name or source.source, _lines(done), note, list(dict.fromkeys(failed)))
@@ -227,6 +236,7 @@ def _lines(records: Sequence[Record]) -> list[Line]:
             _cell([(view["links"]["probe_uniform_auc"],) if "links" in view else () for _, view in found]),
             tuple(record["fit_seconds"] for record, _ in found if "fit_seconds" in record),
             tuple(record["fit_memory_mb"] for record, _ in found if "fit_memory_mb" in record),
+            found[0][1]["width"],
         )
         for name, found in together.items()
     ]
@@ -245,9 +255,10 @@ def _note(graph: Graph, *, seeds: int, splits: int, protocol: str, links: bool, 
     if links:
         parts.append("Every method was trained without 15% of the links; AUC of a regression on pairs ranks those.")
     parts.append(
-        f"{seeds} seed{'s' if seeds > 1 else ''}; ± over splits (of the seconds: over seeds). Seconds and memory are "
-        "those of the training alone, memory beyond what the process had with the graph in it. Methods have the "
-        "settings of their recipe where it knows the graph, else their defaults."
+        f"{seeds} seed{'s' if seeds > 1 else ''}, of baselines one; ± is the deviation over splits, (seeds …) that of "
+        "the means of seeds, ± of the seconds over seeds. Seconds and memory are those of the training alone, memory "
+        "beyond what the process had with the graph in it. Methods have the settings of their recipe, which validation "
+        "chose, where it knows the graph, else their defaults; `dssl` has principal components beside its trained part."
     )
     if settings:
         parts.append("Set for all methods: " + ", ".join(f"`{path}={value}`" for path, value in settings.items()) + ".")

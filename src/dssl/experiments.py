@@ -143,7 +143,14 @@ def run(
         with pool(workers, fresh=fresh) as submit:
             waiting = {submit(_perform_alone if fresh else perform, job): job for job in missing}
             for future in as_completed(waiting):
-                done(waiting[future], future.result())
+                job = waiting[future]
+                try:
+                    record = future.result()
+                except RunError as error:
+                    if not fresh:  # the others have lost their processes too
+                        raise
+                    record = _failed(job, error)
+                done(job, record)
     return [found[job.key] for job in jobs]
 
 
@@ -194,7 +201,7 @@ def perform(job: Job) -> Record:
     try:
         result = _baseline(job) if job.baseline else _train(job)
     except DsslError as error:
-        return {"key": job.key, "graph": job.graph, "row": job.row, "seed": job.seed, "error": str(error)}
+        return _failed(job, error)
     place = environment.describe("", started=started, resumed_at=0)
     return {
         "key": job.key,
@@ -206,6 +213,10 @@ def perform(job: Job) -> Record:
         "versions": {"python": place["python"], **place["packages"]},
         "machine": f"{place['system']}, {place['processor']}, {place['cores']} cores",
     }
+
+
+def _failed(job: Job, error: DsslError) -> Record:
+    return {"key": job.key, "graph": job.graph, "row": job.row, "seed": job.seed, "error": str(error)}
 
 
 def _perform_alone(job: Job) -> Record:
@@ -231,7 +242,7 @@ def _train(job: Job) -> Record:
         result["health"] = {name: model.metrics_[-1][name] for name in HEALTH if name in model.metrics_[-1]}
     if model.warnings_:
         result["warnings"] = model.warnings_
-    splits = _splits(job, graph)
+    splits = splits_of(job, graph)
     factors = model.factors(graph).nodes if model.config.method.name == "dssl" else None
     for view in job.views:
         ranked = None if view == "factorwise" else task  # which is for nodes: its many columns would take long on pairs
@@ -248,7 +259,7 @@ def _baseline(job: Job) -> Record:
     from dssl import evaluate, sanity
 
     graph, task = _graph(job)
-    splits = _splits(job, graph)
+    splits = splits_of(job, graph)
     if job.baseline == "majority":
         assert graph.y is not None
         accuracy = list(evaluate.majority(graph.y, splits).values)
@@ -383,7 +394,8 @@ def _load(source: str, read: tuple[tuple[str, Any], ...]) -> Graph:
     return datasets.load(source, **dict(read)).undirected().without_self_loops()
 
 
-def _splits(job: Job, graph: Graph) -> Sequence[Split]:
+def splits_of(job: Job, graph: Graph) -> Sequence[Split]:
+    """The splits that a job is judged on; none without labels."""
     from dssl.splits import Protocol
 
     if graph.y is None or not job.splits:

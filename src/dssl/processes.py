@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dssl.errors import RunError
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
+    from concurrent.futures import Future, ProcessPoolExecutor
 
 _Result = TypeVar("_Result")
 
@@ -21,15 +21,15 @@ def pool(workers: int, *, fresh: bool = False) -> Iterator[Callable[..., Future[
 
     Args:
         workers: processes at a time, each with one thread.
-        fresh: a new process for each piece of work, whose memory is then its own; one at a time has all threads.
+        fresh: a new process for each piece of work, whose memory and death are then its own; one at a time has all
+            threads.
 
     >>> with pool(1) as submit:
     ...     submit(max, 3, 5).result()
     5
     """
-    from concurrent.futures import Future, ProcessPoolExecutor
-    from concurrent.futures.process import BrokenProcessPool
-    from multiprocessing import active_children, get_context
+    from concurrent.futures import Future, ThreadPoolExecutor
+    from multiprocessing import active_children
 
     def here(work: Callable[..., _Result], *given: Any) -> Future[_Result]:
         future: Future[_Result] = Future()
@@ -39,24 +39,38 @@ def pool(workers: int, *, fresh: bool = False) -> Iterator[Callable[..., Future[
     if workers <= 1 and not fresh:
         yield here
         return
-    executor = ProcessPoolExecutor(
-        workers,
-        mp_context=get_context("spawn"),
-        initializer=_begin,
-        initargs=(workers > 1,),
-        max_tasks_per_child=1 if fresh else None,
-    )
+    executor = ThreadPoolExecutor(workers) if fresh else _processes(workers, one_thread=True)
     try:
-        yield executor.submit
+        yield (lambda *given: executor.submit(_alone, workers > 1, *given)) if fresh else executor.submit
     except BaseException as error:
         executor.shutdown(wait=False, cancel_futures=True)
         for process in active_children():  # else the end of this process waits for theirs
             process.terminate()
-        if isinstance(error, BrokenProcessPool):
-            message = "a worker process was killed (out of memory?); run the same command to go on"
-            raise RunError(message) from None
-        raise
+        raise _told(error) from None
     executor.shutdown()
+
+
+def _processes(number: int, *, one_thread: bool) -> ProcessPoolExecutor:
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    return ProcessPoolExecutor(number, mp_context=get_context("spawn"), initializer=_begin, initargs=(one_thread,))
+
+
+def _alone(one_thread: bool, work: Callable[..., _Result], *given: Any) -> _Result:
+    """Have work done by a process that does nothing else, so that its death is the end of that work alone."""
+    with _processes(1, one_thread=one_thread) as executor:
+        try:
+            return executor.submit(work, *given).result()
+        except BaseException as error:
+            raise _told(error) from None
+
+
+def _told(error: BaseException) -> BaseException:
+    from concurrent.futures.process import BrokenProcessPool
+
+    lost = "a worker process was killed (out of memory?); run the same command to go on"
+    return RunError(lost) if isinstance(error, BrokenProcessPool) else error
 
 
 @contextmanager
