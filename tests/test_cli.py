@@ -194,6 +194,17 @@ def test_datasets_lists_and_shows_one(folder: Path, data_dir: Path) -> None:
     assert "183" in done.stdout
 
 
+def test_one_recipe_is_its_file_and_one_method_has_its_settings(folder: Path) -> None:
+    assert 'name = "dgi"' in call("recipes", "dgi:cora", cwd=folder).stdout
+    shown = call("methods", "line", cwd=folder).stdout
+    assert "method.step_size" in shown
+    assert "encoder.layers" not in shown
+    for command, what in (("recipes", "recipe"), ("methods", "method")):
+        done = call(command, "nosuch", cwd=folder)
+        assert done.returncode == 2
+        assert f"unknown {what} 'nosuch'" in done.stderr
+
+
 def test_recipes_lists_titles_and_data_sets(folder: Path) -> None:
     done = call("recipes", cwd=folder)
     assert done.returncode == 0
@@ -271,7 +282,7 @@ BAD = {
     "out is a file": (["fit", "edges.csv", "--out", "edges.csv"], "is a file"),
     "out below a file": (["fit", "edges.csv", "--out", "edges.csv/run", *SMALL], "edges.csv"),
     "unknown command": (["fti"], "No such command 'fti'"),
-    "unknown option": (["fit", "edges.csv", "--epochs", "3"], "No such option"),
+    "unknown option": (["fit", "edges.csv", "--rounds", "3"], "No such option"),
     "missing run to evaluate": (["evaluate", "runs/none"], "runs/none is not a run folder"),
     "unknown protocol": (["evaluate", "runs/mine", "--protocol", "geomgcn"], "did you mean 'geom-gcn'?"),
     "protocol of another graph": (["evaluate", "runs/mine", "--protocol", "public"], "use the protocol random"),

@@ -127,6 +127,21 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="no geom-gcn splits"):
         side_by_side(TINY, tmp_path, methods=("dgi",), protocol="geom-gcn")
     assert not (tmp_path / "compare.md").exists()
+    (tmp_path / "config.toml").touch()
+    with pytest.raises(RunError, match="holds a fitted model"):
+        side_by_side(TINY, tmp_path, methods=("raw",))
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="file"):
+        side_by_side(TINY, tmp_path / "file", methods=("raw",))
+
+
+def test_settings_of_the_encoder_are_for_the_methods_that_have_one(tmp_path: Path, inline: None) -> None:
+    settings = {**QUICK, "encoder.name": "gat", "train.learning_rate": 0.1}
+    found, _ = side_by_side(TINY, tmp_path, methods=("line", "gae"), settings=settings)
+    assert not found.failed
+    given = {record["row"]: record["settings"] for record in experiments.records(tmp_path / "runs")}
+    assert given["gae"]["encoder.name"] == "gat"
+    assert set(given["line"]) == {"method", "train.epochs", "encoder.dim"}
 
 
 def test_a_method_whose_process_is_killed_is_left_out_and_the_others_are_kept(

@@ -181,13 +181,24 @@ def test_a_method_brings_its_own_settings_and_defaults() -> None:
     config = resolve({"method": "dgi"})
     assert (config.method.name, config.encoder.name, config.encoder.skip) == ("dgi", "gcn", False)
     assert resolve({"method": "dgi"}, settings=["encoder=gat", "skip=true"]).encoder.skip is True
-    assert resolve({"method": "dgi", "preset": "paper"}).method.name == "dgi"
     assert from_toml(to_toml(config), "f.toml") == config
     assert {row.path: row.value for row in settings_of("dgi")}["encoder.layers"] == config.encoder.layers
     with pytest.raises(ConfigError, match=r"'method\.num_factors' is one of the method dssl, not of dgi"):
         resolve({"method": "dgi"}, settings=["num_factors=3"])
     assert list(differences(resolve(), config))[:1] == ["encoder.name"]
     assert "method.num_factors" not in differences(resolve(), config)
+
+
+def test_what_contradicts_the_method_is_refused() -> None:
+    with pytest.raises(ConfigError, match="preset paper has settings of the method dssl, not of dgi"):
+        resolve({"method": "dgi", "preset": "paper"})
+    with pytest.raises(ConfigError, match="recipe dgi has settings of the method dgi, not of gae"):
+        resolve({"method": "gae", "recipe": "dgi"})
+    assert resolve({"method": "dgi", "recipe": "dgi"}) == resolve({"recipe": "dgi", "method": "dgi"})
+    for setting in ("encoder=gat", "hidden_dim=3", "learning_rate=0.1", "batch_size=5"):
+        with pytest.raises(ConfigError, match="without effect, since the method line"):
+            resolve({"method": "line"}, settings=[setting])
+    assert resolve({"method": "line"}, settings=["dim=5", "skip=true", "epochs=3"]).encoder.dim == 5
 
 
 @pytest.mark.parametrize("method", METHODS)

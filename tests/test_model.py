@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import dssl
 from dssl.errors import ConfigError, GraphError, RunError
@@ -95,6 +96,28 @@ def test_a_graph_without_features_gets_some_from_its_links(structure: str, tmp_p
     else:
         with pytest.raises(GraphError, match="mean nothing elsewhere; fit again with structure=degree"):
             model.transform(other)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "on disk"])
+def test_rows_of_features_are_scaled_in_training_and_ever_after(kind: str, tmp_path: Path) -> None:
+    graph = two_blocks()
+    x = np.array(graph.x)
+    x[3] = 0.0
+    by_hand = np.stack([row / max(np.abs(row).sum(), 1e-30) for row in x])
+    np.save(tmp_path / "x.npy", x)
+    given = {"dense": x, "sparse": sparse.csr_array(x), "on disk": np.load(tmp_path / "x.npy", mmap_mode="r+")}[kind]
+    model = small(row_scale=True).fit(graph.replace(x=given))
+    expected = small().fit_transform(graph.replace(x=by_hand.astype(np.float32)))
+    np.testing.assert_allclose(model.embeddings_.values, expected, atol=1e-5)
+    np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), x)  # what was given is as it was
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(
+        load_model(tmp_path / "model").transform(graph.replace(x=given)), model.embeddings_.values
+    )
+    stored = json.loads((tmp_path / "model" / "features.json").read_text())
+    del stored["row_scale"]  # as a model has it that was saved before there was such a setting
+    (tmp_path / "model" / "features.json").write_text(json.dumps(stored))
+    assert load_model(tmp_path / "model").inputs.row_scale is False
 
 
 def test_links_are_prepared_once_the_same_way() -> None:

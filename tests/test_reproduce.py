@@ -9,7 +9,7 @@ import pytest
 
 from dssl import experiments, paper, plans, reproduce
 from dssl.config import METHODS
-from dssl.errors import ConfigError, DsslError
+from dssl.errors import ConfigError, DsslError, RunError
 from dssl.experiments import Job, Record
 from dssl.plans import ABLATIONS, SANITY, Options
 from dssl.reproduce import nmi_of_errors
@@ -197,4 +197,22 @@ def test_a_quick_table_runs_from_the_graph_to_the_files(tmp_path: Path) -> None:
     reproduce.reproduce("table1", options, tmp_path, workers=1)
     stored = experiments.records(tmp_path / "runs")
     assert {record["row"] for record in stored} == {"dssl", "paper-terms", "raw", "majority"}
-    assert "| texas |" in (tmp_path / "table1.md").read_text()
+    page = (tmp_path / "table1.md").read_text()
+    assert "| texas |" in page
+    assert "the numbers mean nothing" in page
+
+
+def test_what_a_table_does_not_have_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    asked = {"table3": ("line",), "published": ("dssl",), "summary": ("dgi",)}
+    for name, methods in asked.items():
+        with pytest.raises(ConfigError, match=f"{name} has none of the methods"):
+            reproduce.reproduce(name, Options(datasets=("texas",), methods=methods), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_if_every_training_fails_no_table_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(experiments, "perform", lambda job: experiments._failed(job, RunError("too large")))
+    options = Options(datasets=("texas",), methods=("raw", "hops"))
+    with pytest.raises(RunError, match="table1: every training failed; raw on texas: too large"):
+        reproduce.reproduce("table1", options, tmp_path, workers=1)
+    assert not list(tmp_path.glob("table1*"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 from dssl import cli_fit, cli_look, cli_study  # noqa: F401  (they join the application)
@@ -42,8 +43,9 @@ def _fail(message: str, *, alike: bool = True) -> None:
 
 
 def _interrupted() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one would only be a traceback: the end has begun
     if _speaks():
-        sys.stderr.write("dssl: interrupted; if this was a fit, the same command goes on from the last checkpoint\n")
+        sys.stderr.write("dssl: interrupted; if it was training, the same command goes on where it stopped\n")
     sys.exit(130)
 
 

@@ -22,6 +22,7 @@ def fit(
     *,
     method: Annotated[str | None, typer.Option(help="Method that trains (see dssl methods).")] = None,
     encoder: Annotated[str | None, typer.Option(help="Kind of encoder.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over all nodes.")] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting of the table below; repeatable.")
     ] = None,
@@ -56,6 +57,7 @@ def fit(
         "graph.directed": directed,
         "method.name": method,
         "encoder.name": encoder,
+        "train.epochs": epochs,
         "preset": preset,
         "recipe": recipe,
         "seed": seed,

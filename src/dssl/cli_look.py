@@ -82,19 +82,28 @@ def datasets(name: Annotated[str | None, typer.Argument(help="One data set, in f
 
 
 @app.command(rich_help_panel="Look")
-def methods() -> None:
+def methods(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One method, with its settings.")] = None,
+) -> None:
     """List the methods for `dssl fit --method`: which are inductive, use features, directions, weights, and scale."""
     from dssl import show
 
-    show.methods()
+    show.methods(name)
+    if name is not None:
+        print_settings(name)
 
 
 @app.command(rich_help_panel="Look")
-def recipes() -> None:
+def recipes(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One recipe, as the file that it is.")] = None,
+) -> None:
     """List the published settings for `dssl fit --recipe`, with the data sets that they have numbers for."""
-    from dssl import show
+    from dssl import resolve, show
 
-    show.recipes()
+    if name is None:
+        show.recipes()
+    else:
+        typer.echo(resolve.recipe_text(resolve.split_recipe(name)[0]), nl=False)
 
 
 @app.command(rich_help_panel="Look")

@@ -79,6 +79,9 @@ def compare(
         list[str] | None, typer.Option(metavar="NAMES", help="Methods: a,b,c; sanity for the baselines; or all.")
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Trainings of each method.")] = 3,
+    epochs: Annotated[
+        int | None, typer.Option(help="Epochs of every method, in place of those of its recipe or its defaults.")
+    ] = None,
     splits: Annotated[int, typer.Option(min=1, help="Random splits that each is judged on.")] = 10,
     protocol: Annotated[str, typer.Option(help="Splits: random, geom-gcn, linkx, heterophilous or public.")] = "random",
     links: Annotated[
@@ -114,7 +117,7 @@ def compare(
             splits=splits,
             protocol=protocol,
             links=links,
-            settings=parse(settings or []),
+            settings=parse([*([] if epochs is None else [f"epochs={epochs}"]), *(settings or [])]),
             workers=workers,
             on_plan=shown.plan,
             on_record=shown.record,
@@ -128,12 +131,15 @@ def compare(
 @app.command(rich_help_panel="Compare and reproduce")
 def reproduce(
     what: Annotated[
-        list[str], typer.Argument(metavar="WHAT...", help="table1 to table7, published, factors, figures, or all.")
+        list[str],
+        typer.Argument(metavar="WHAT...", help="table1 to table7, published, factors, summary, figures, or all."),
     ],
     *,
     datasets: Annotated[list[str] | None, typer.Option(metavar="NAMES", help="Graphs: a,b,c or repeated.")] = None,
     methods: Annotated[list[str] | None, typer.Option(metavar="NAMES", help="Methods; sanity for baselines.")] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Trainings per cell.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Trainings per cell; by default 1, of table2 and published 3.")
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Few epochs and splits, small graphs: does it work?")] = False,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where they and the records go.")] = Path("results"),
     workers: Annotated[int, typer.Option(min=0, help="Processes; 0 takes one per core.")] = 0,
@@ -147,7 +153,7 @@ def reproduce(
     from dssl.reproduce import reproduce as table
 
     options = Options(datasets=parts(datasets), methods=parts(methods), seeds=seeds, quick=quick)
-    for name in [*TABLES, FIGURES] if what == ["all"] else what:
+    for name in [*TABLES, FIGURES] if "all" in what else what:
         make = figures if name == FIGURES else partial(table, name)
         with progress.Jobs(name, quiet=quiet) as shown:
             written = make(options, out, workers=workers, on_plan=shown.plan, on_record=shown.record)

@@ -115,20 +115,24 @@ def parts(given: list[str] | None) -> tuple[str, ...]:
     return tuple(name.strip() for part in given or () for name in part.split(",") if name.strip())
 
 
-def print_settings() -> None:
-    """Print every setting with its values, default and meaning."""
+def print_settings(of: str = "") -> None:
+    """Print every setting, or those that a method looks at, with its values, default and meaning."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    from dssl.settings import every_setting
+    from dssl.resolve import uses
+    from dssl.settings import every_setting, settings_of
 
     table = Table(title="Settings for --set", title_justify="left", box=None, pad_edge=False)
     table.add_column("setting", no_wrap=True)
     for name in ("value", "default", "meaning"):
         table.add_column(name)
-    method = ""
-    for row in every_setting():
+    method = of
+    for row in settings_of(of) if of else every_setting():
+        asked = row.path.startswith(("method.", "encoder.", "train.")) and row.path != "method.name"
+        if of and not (asked and uses(of, row.path)):
+            continue
         if row.method not in (method, "", "dssl"):
             method = row.method
             table.add_row(f"[bold]with method={method}[/bold]", "", "", "")

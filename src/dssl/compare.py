@@ -18,6 +18,7 @@ from dssl import datasets, experiments, files, run
 from dssl.cells import Cell, deviation
 from dssl.errors import ConfigError, RunError
 from dssl.experiments import Job, Record
+from dssl.model import CONFIG
 from dssl.plans import SANITY, Options, method_jobs, methods_of
 
 if TYPE_CHECKING:
@@ -161,6 +162,8 @@ def compare(
         on_plan: called with the number of jobs.
         on_record: called with each job and its record.
     """
+    if (out / CONFIG).exists():
+        raise RunError(f"{out} holds a fitted model; give another folder for the comparison")
     graph = run.load_graph(source)
     links = graph.y is None if links is None else links
     if not links and graph.y is None:
@@ -188,6 +191,7 @@ def _jobs(
     source: GraphSettings, graph: Graph, methods: tuple[str, ...], *, seeds: int, settings: Mapping[str, Any]
 ) -> list[Job]:
     from dssl.model import Embedder
+    from dssl.resolve import uses
 
     if method := next((path for path in settings if not path.startswith(("encoder.", "train."))), None):
         raise ConfigError(f"--set {method}: a comparison takes settings of the encoder and of the training only")
@@ -198,7 +202,8 @@ def _jobs(
         if (name in OF_FEATURES and graph.x is None) or (name == "majority" and graph.y is None):
             continue
         for job in method_jobs(name, source.source, options):
-            own = job.settings if name in SANITY else {**job.settings, **settings}
+            taken = {} if name in SANITY else {path: value for path, value in settings.items() if uses(name, path)}
+            own = {**job.settings, **taken}
             if not job.baseline:
                 Embedder(**own)  # a wrong setting is told before anything is trained
             jobs.append(replace(job, settings=own, read=read))
@@ -253,7 +258,10 @@ def _note(graph: Graph, *, seeds: int, splits: int, protocol: str, links: bool, 
         kind = f"{splits} random 60/20/20 splits" if protocol == "random" else f"the {protocol} splits"
         parts.append(f"Accuracy of a linear probe on {kind} and NMI of k-means, in percent.")
     if links:
-        parts.append("Every method was trained without 15% of the links; AUC of a regression on pairs ranks those.")
+        parts.append(
+            "Every method was trained without 15% of the links, the same for all; link AUC, in percent, is that of a "
+            "regression on pairs of vectors which ranks them among pairs drawn at random."
+        )
     parts.append(
         f"{seeds} seed{'s' if seeds > 1 else ''}, of baselines one; ± is the deviation over splits, (seeds …) that of "
         "the means of seeds, ± of the seconds over seeds. Seconds and memory are those of the training alone, memory "
@@ -261,7 +269,8 @@ def _note(graph: Graph, *, seeds: int, splits: int, protocol: str, links: bool, 
         "chose, where it knows the graph, else their defaults; `dssl` has principal components beside its trained part."
     )
     if settings:
-        parts.append("Set for all methods: " + ", ".join(f"`{path}={value}`" for path, value in settings.items()) + ".")
+        given = ", ".join(f"`{path}={value}`" for path, value in settings.items())
+        parts.append(f"Set for all methods that have it: {given}.")
     return " ".join(parts)
 
 

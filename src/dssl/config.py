@@ -32,6 +32,9 @@ class GraphSettings(Section):
     self_loops: Literal["remove", "keep"] = Field(
         default="remove", description="What to do with links from a node to itself."
     )
+    row_scale: bool = Field(
+        default=False, description="Divide the features of each node by the sum of their sizes, as for counts of words."
+    )
     structure: Literal["auto", "degree", "svd", "identity"] = Field(
         default="auto", description="Features made from the links when the nodes have none."
     )

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Literal
 
 from dssl import environment
@@ -117,6 +118,9 @@ def run(
     """
     from concurrent.futures import as_completed
 
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryFile(dir=folder):  # a folder that cannot be written to is told before anything is trained
+        pass
     known = {record["key"]: record for record in records(folder)}
     told = on_record or (lambda _job, _record: None)
     found: dict[str, Record] = {}
@@ -125,7 +129,7 @@ def run(
         record = known.get(job.key)
         if record is not None and _holds(record, job):
             found[job.key] = record
-            told(job, record)
+            told(job, {**record, "stored": True})
         else:
             missing.append(job)
 

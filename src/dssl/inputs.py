@@ -8,10 +8,15 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+import numpy as np
+
+from dssl import disk
 from dssl.errors import GraphError
 from dssl.features import Encoding
 from dssl.graph import Graph, SelfLoops
 from dssl.structure import INDUCTIVE, choose, structural_features
+
+OF_MODEL = ("directed", "self_loops", "row_scale", "structure", "structure_dim")  # settings of the graph, kept with it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +26,7 @@ class Inputs:
     Args:
         directed: whether the direction of links is kept.
         self_loops: whether links from a node to itself are removed or kept.
+        row_scale: whether each node's features are divided by the sum of their sizes.
         num_features: number of feature columns F.
         feature_names: their names, or none.
         structure: kind of features made from the links, None if the nodes came with features, or ``none`` if nothing
@@ -32,6 +38,7 @@ class Inputs:
 
     directed: bool
     self_loops: SelfLoops
+    row_scale: bool = False
     num_features: int
     feature_names: tuple[str, ...] | None
     structure: str | None
@@ -46,6 +53,7 @@ class Inputs:
         *,
         directed: bool,
         self_loops: SelfLoops,
+        row_scale: bool = False,
         structure: Literal["auto", "degree", "svd", "identity", "none"],
         structure_dim: int,
         seed: int,
@@ -56,6 +64,7 @@ class Inputs:
             graph: any graph.
             directed: keep the direction of links.
             self_loops: remove or keep links from a node to itself.
+            row_scale: divide each node's features, if it has any, by the sum of their sizes.
             structure: features to make from the links if the nodes have none; ``none`` drops those that there are.
             structure_dim: number of their columns, where the kind leaves a choice.
             seed: seed of the features made from the links.
@@ -66,10 +75,14 @@ class Inputs:
             kind, ready = structure, linked.replace(x=None, feature_names=None)
         else:
             kind = choose(linked, structure) if graph.x is None else None
-            ready = linked if kind is None else structural_features(linked, kind, dim=structure_dim, seed=seed)
+            if kind is None:
+                ready = scale_rows(linked) if row_scale else linked
+            else:
+                ready = structural_features(linked, kind, dim=structure_dim, seed=seed)
         inputs = cls(
             directed=directed,
             self_loops=self_loops,
+            row_scale=row_scale,
             num_features=ready.num_features,
             feature_names=ready.feature_names,
             structure=kind,
@@ -84,7 +97,7 @@ class Inputs:
         linked = links(graph, directed=self.directed, self_loops=self.self_loops)
         if self.structure is None:
             self._check_columns(graph)
-            return linked
+            return scale_rows(linked) if self.row_scale else linked
         if self.structure == "none":
             return linked.replace(x=None, feature_names=None)
         if graph.x is not None:
@@ -137,3 +150,25 @@ def links(graph: Graph, *, directed: bool, self_loops: SelfLoops) -> Graph:
     """Return the graph with its links prepared; each step is recorded in its history."""
     ready = graph.without_self_loops() if self_loops == "remove" else graph
     return ready if directed else ready.undirected()
+
+
+def scale_rows(graph: Graph) -> Graph:
+    """Return the graph with each node's features divided by the sum of their sizes; a node without any keeps zeros.
+
+    >>> scale_rows(Graph.from_edges([0], [1], x=[[1.0, -3.0], [0.0, 0.0]])).x.tolist()
+    [[0.25, -0.75], [0.0, 0.0]]
+    """
+    x = graph.x
+    if x is None:
+        return graph
+    if not isinstance(x, np.ndarray):
+        sizes = np.asarray(abs(x).sum(axis=1)).ravel()
+        scaled = x.copy()
+        scaled.data /= np.repeat(np.where(sizes == 0, 1, sizes), np.diff(x.indptr)).astype(np.float32)
+        return graph.replace(x=scaled)
+    out = disk.matrix((x.shape[0], x.shape[1])) if disk.is_mapped(x) else np.empty_like(x)
+    for begin, rows in disk.blocks(x):
+        sizes = np.abs(rows).sum(axis=1, keepdims=True)
+        out[begin : begin + len(rows)] = rows / np.where(sizes == 0, 1, sizes)
+        disk.drop(out)
+    return graph.replace(x=out)

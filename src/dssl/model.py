@@ -41,7 +41,7 @@ CUSTOM = "custom"  # the name of an encoder that the user gave as a module
 # Settings that say how a file is read or how a result is judged: nothing that an estimator could use.
 _NOT_KEYWORDS = ("graph.source", "graph.nodes", "graph.header", "_column", "evaluate.", "train.start_from")
 # Settings that weights have no meaning without.
-_FIXED = ("encoder.", "method.", "graph.directed", "graph.self_loops", "graph.structure")
+_FIXED = ("encoder.", "method.", "graph.directed", "graph.self_loops", "graph.row_scale", "graph.structure")
 _READOUT = "readout."  # how the tensors of the fixed blocks are told from the method's
 _Class = TypeVar("_Class", bound=type)
 
@@ -378,6 +378,7 @@ class Embedder:
             graph,
             directed=options.directed,
             self_loops=options.self_loops,
+            row_scale=options.row_scale,
             structure=options.structure if self._looks_at_features else "none",
             structure_dim=options.structure_dim,
             seed=self.config.seed,

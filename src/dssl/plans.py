@@ -62,6 +62,12 @@ def classification_jobs(options: Options) -> list[Job]:
     return jobs
 
 
+def summary_jobs(options: Options) -> list[Job]:
+    """DSSL and the baselines without training, as Table 1 has them."""
+    shown = tuple(name for name in methods_of(options) if name in (*SANITY, "dssl"))
+    return classification_jobs(replace(options, methods=shown)) if shown else []
+
+
 def method_jobs(method: str, graph: str, options: Options) -> list[Job]:
     """A method or baseline on a graph: one job per seed."""
     from dssl.resolve import read_recipe

@@ -124,14 +124,13 @@ class Jobs(ExitStack):
     def record(self, job: Any, record: Mapping[str, Any]) -> None:
         """Count one that is done."""
         self.done += 1
-        what = f"{self.name}: {job.row} on {job.graph}"
+        what = f"{self.name}: {job.row} on {Path(job.graph).name}{f', seed {job.seed}' if job.seed else ''}"
         self.bar.update(self.task, advance=1, description=what)
         if "error" in record:
             self.console.print(f"{what}: {record['error']}", markup=False, soft_wrap=True)
         elif not self.quiet and not self.console.is_terminal:
-            self.console.print(
-                f"{self.done}/{self.total} {what}: {record['seconds']:.0f} s", markup=False, soft_wrap=True
-            )
+            took = "stored" if "stored" in record else f"{record['seconds']:.0f} s"
+            self.console.print(f"{self.done}/{self.total} {what}: {took}", markup=False, soft_wrap=True)
 
 
 class Trials(ExitStack):

@@ -15,7 +15,7 @@ from pathlib import Path
 from dssl import experiments, files, paper
 from dssl.cells import Cell, Figures, Table
 from dssl.config import METHODS
-from dssl.errors import ConfigError, nearest
+from dssl.errors import ConfigError, RunError, nearest
 from dssl.experiments import Job, Record
 from dssl.plans import (
     ABLATIONS,
@@ -30,11 +30,16 @@ from dssl.plans import (
     gat_jobs,
     graphs_of,
     published_jobs,
+    summary_jobs,
     synthetic_jobs,
     synthetic_spec,
 )
 
 DSSL_ROWS = ("dssl", "dssl, trained part", "paper-terms")
+QUICK_NOTE = (
+    "**Made with `--quick`**: ten epochs, three splits, one seed, small graphs. It shows that everything works; the "
+    "numbers mean nothing, whatever is said of them below."
+)
 FIGURES = "figures"  # what is asked for as a table is, and made by `dssl.figures`
 
 
@@ -62,11 +67,19 @@ def reproduce(
         raise ConfigError(f"unknown table {name!r}{nearest(name, known) or '; use ' + ', '.join(known)}")
     plan, write = TABLES[name]
     jobs = plan(options)
+    if not jobs and plan is not _nothing:
+        raise ConfigError(
+            f"{name} has none of the methods, or none of the graphs that are here, among those asked for; "
+            "docs/reproduce.md says what each table has"
+        )
     on_plan(len(jobs))
     records = experiments.run(jobs, out / "runs", workers=workers, on_record=on_record)
-    table = write(options, [record for record in records if "error" not in record])
     failed = [f"{record['row']} on {record['graph']}: {record['error']}" for record in records if "error" in record]
-    table = replace(table, remarks=[*table.remarks, *failed, *_took(records)])
+    if records and len(failed) == len(records):
+        raise RunError(f"{name}: every training failed; {failed[0]}")
+    table = write(options, [record for record in records if "error" not in record])
+    notes = [QUICK_NOTE, "", *table.notes] if options.quick and jobs else table.notes
+    table = replace(table, notes=notes, remarks=[*table.remarks, *failed, *_took(records)])
     written = [out / f"{name}.md", out / f"{name}.csv"]
     files.write_text(written[0], table.markdown())
     files.write_text(written[1], table.csv())
@@ -83,7 +96,8 @@ def _took(records: Sequence[Record]) -> list[str]:
     seconds = sum(record.get("seconds", 0.0) for record in records)
     if not seconds:
         return []
-    time = f"{seconds / 3600:.1f} hours" if seconds >= 3600 else f"{seconds / 60:.0f} minutes"
+    minutes = round(seconds / 60)
+    time = f"{seconds / 3600:.1f} hours" if seconds >= 3600 else f"{minutes} minute{'' if minutes == 1 else 's'}"
     return [f"The {len(records)} records of this table took {time} one after the other: training and evaluation."]
 
 
@@ -388,7 +402,7 @@ TABLES: dict[str, tuple[Callable[[Options], list[Job]], Callable[[Options, Seque
     "table7": (synthetic_jobs, synthetic_results),
     "published": (published_jobs, published),
     "factors": (factor_jobs, factors),
-    "summary": (classification_jobs, summary),
+    "summary": (summary_jobs, summary),
 }
 
 

@@ -17,10 +17,16 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from dssl.config import METHODS, PRESETS, Config
+from dssl.config import METHODS, PRESETS, Config, EncoderSettings
 from dssl.errors import ConfigError, nearest
 from dssl.sections import Section
 from dssl.settings import check, every_setting, locate, parse_toml, sections_of, where
+
+# Settings that only a method with an encoder looks at.
+OF_ENCODERS = (
+    *(f"encoder.{name}" for name in EncoderSettings.model_fields if name != "dim" and not name.startswith("skip")),
+    *(f"train.{name}" for name in ("learning_rate", "weight_decay", "batch_size", "fanout")),
+)
 
 
 class RecipeHeader(Section):
@@ -90,7 +96,22 @@ def resolve(
     origins: dict[str, str] = {}
     for origin, layer in layers:
         _merge_into(merged, layer, origin, origins, problems)
-    return check(merged, origins, problems)
+    config = check(merged, origins, problems)
+    if unused := [path for path in flat if not uses(config.method.name, path)]:
+        raise ConfigError(
+            f"{', '.join(unused)}: without effect, since the method {config.method.name} trains a table with a row per "
+            "node and no encoder; leave it out"
+        )
+    return config
+
+
+def uses(method: str, path: str) -> bool:
+    """Whether a setting has any effect on a method: those of encoders have none on a method without.
+
+    >>> uses("dgi", "encoder.layers"), uses("deepwalk", "encoder.layers"), uses("deepwalk", "encoder.dim")
+    (True, False, True)
+    """
+    return METHODS[method].traits.encoder or path not in OF_ENCODERS
 
 
 def _layers(
@@ -107,11 +128,24 @@ def _layers(
     if chosen := _chosen("recipe", flat, layers):
         name, dataset = split_recipe(str(chosen))
         recipe = read_recipe(name)
+        _check_method(f"recipe {name}", recipe.tables, flat, problems)
         if dataset and dataset not in recipe.names:
             hint = nearest(dataset, recipe.names) or f"; it knows {', '.join(recipe.names) or 'none'}"
             raise ConfigError(f"recipe {name}: unknown data set {dataset!r}{hint}")
         layers = [*recipe.layers(f"recipe {name}", dataset or _dataset(flat, layers)), *layers]
-    return [("preset", _preset(_chosen("preset", flat, layers), problems)), *layers]
+    preset = _preset(_chosen("preset", flat, layers), problems)
+    if "preset" in flat:
+        _check_method(f"preset {flat['preset'][0]}", preset, flat, problems)
+    return [("preset", preset), *layers]
+
+
+def _check_method(
+    origin: str, tables: Mapping[str, Any], flat: Mapping[str, tuple[Any, str]], problems: list[str]
+) -> None:
+    """Note where settings of one method were asked for together with another."""
+    asked = flat["method.name"][0] if "method.name" in flat else ""
+    if asked and "method" in tables and asked != (own := tables["method"].get("name", Config().method.name)):
+        problems.append(f"{origin} has settings of the method {own}, not of {asked}; leave out one of the two")
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -147,12 +181,16 @@ def read_recipe(name: str) -> Recipe:
     """Read a packaged recipe by name, or a recipe file."""
     if name.endswith(".toml"):
         return _recipe(read_toml(Path(name)), f"recipe {name}")
+    return _recipe(parse_toml(recipe_text(name), f"recipe {name}"), f"recipe {name}")
+
+
+def recipe_text(name: str) -> str:
+    """The file of a packaged recipe."""
     if name not in recipes():
         known = recipes()
         hint = nearest(name, known) or f"; known are {', '.join(known) or 'none'}, or give a .toml file"
         raise ConfigError(f"unknown recipe {name!r}{hint}")
-    text = (resources.files("dssl") / "recipes" / f"{name}.toml").read_text("utf-8")
-    return _recipe(parse_toml(text, f"recipe {name}"), f"recipe {name}")
+    return (resources.files("dssl") / "recipes" / f"{name}.toml").read_text("utf-8")
 
 
 def _recipe(tables: Mapping[str, Any], origin: str) -> Recipe:

@@ -16,7 +16,7 @@ from dssl import environment, files, runfolder
 from dssl.config import Config, GraphSettings
 from dssl.embeddings import EMBEDDINGS
 from dssl.errors import ConfigError, RunError
-from dssl.inputs import Inputs
+from dssl.inputs import OF_MODEL, Inputs
 from dssl.model import FEATURES, WEIGHTS, Embedder
 from dssl.resolve import resolve
 from dssl.runfolder import (
@@ -92,8 +92,7 @@ def continued(start: Path, flags: Mapping[str, Any], settings: Sequence[str] = (
             raise ConfigError(f"--from takes its settings from {start}; leave out --{name}")
     base = read_config(start, finished=False).model_dump(exclude_none=True)
     if flags.get("graph.source") is not None:
-        kept = ("directed", "self_loops", "structure", "structure_dim")
-        base["graph"] = {name: base["graph"][name] for name in kept}
+        base["graph"] = {name: base["graph"][name] for name in OF_MODEL}
     base["train"]["start_from"] = str(start)
     return resolve(flags, base=base, settings=settings)
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dssl import run, runfolder
-from dssl.errors import DsslError
+from dssl.errors import ConfigError, DsslError, nearest
 from dssl.progress import line, number
 from dssl.settings import changed, to_toml
 
@@ -187,14 +187,16 @@ def datasets(name: str | None) -> None:
             console.print(escape(text), highlight=False, soft_wrap=True)
 
 
-def methods() -> None:
-    """Print the methods and what each of them can do."""
+def methods(only: str | None = None) -> None:
+    """Print the methods, or one of them, and what each of them can do."""
     from dssl.config import METHODS
 
+    if only is not None and only not in METHODS:
+        raise ConfigError(f"unknown method {only!r}{nearest(only, METHODS) or '; see `dssl methods`'}")
     traits = ("inductive", "features", "directed", "weighted")
     table = Table("name", *traits, "a step costs", "published", box=None, pad_edge=False)
-    for name, section in METHODS.items():
-        known = section.traits
+    for name in METHODS if only is None else (only,):
+        known = METHODS[name].traits
         marks = ["yes" if getattr(known, trait) else "no" for trait in traits]
         table.add_row(name, *marks, known.scales, known.citation)
     _out().print(table, highlight=False)

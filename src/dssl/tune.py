@@ -33,6 +33,7 @@ import tomli_w
 from dssl import environment, files, run
 from dssl.config import Config, GraphSettings
 from dssl.errors import ConfigError, DsslError, RunError, nearest
+from dssl.inputs import OF_MODEL
 from dssl.processes import pool
 from dssl.resolve import resolve
 from dssl.rng import integer, stream
@@ -371,7 +372,6 @@ def recipe(config: Config, header: Mapping[str, str]) -> str:
     """
     values = config.model_dump(exclude_none=True)
     train = {name: value for name, value in values["train"].items() if name not in NOT_IN_RECIPES}
-    kept = ("directed", "self_loops", "structure", "structure_dim")
-    graph = {name: values["graph"][name] for name in kept}
+    graph = {name: values["graph"][name] for name in OF_MODEL}
     tables = {"recipe": dict(header), "graph": graph, "encoder": values["encoder"], "method": values["method"]}
     return tomli_w.dumps({**tables, "train": train})
