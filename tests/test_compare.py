@@ -149,7 +149,7 @@ def test_a_method_whose_process_is_killed_is_left_out_and_the_others_are_kept(
 ) -> None:
     real = experiments._perform_alone
     monkeypatch.setattr(experiments, "_perform_alone", killed)
-    with pytest.raises(RunError, match=r"nothing could be compared: raw: a worker process was killed"):
+    with pytest.raises(RunError, match=r"nothing could be compared: a worker process was killed"):
         side_by_side(TINY, tmp_path, methods=("raw",))
     assert not (tmp_path / "compare.md").exists()
     monkeypatch.setattr(experiments, "_perform_alone", killed_if_hops)

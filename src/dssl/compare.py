@@ -176,7 +176,8 @@ def compare(
     records = experiments.run(jobs, out / "runs", workers=workers, fresh=True, on_record=on_record)
     failed = [f"{record['row']}: {record['error']}" for record in records if "error" in record]
     if len(failed) == len(jobs):
-        raise RunError("nothing could be compared: " + "; ".join(dict.fromkeys(failed)))
+        causes = dict.fromkeys(record["error"] for record in records)
+        raise RunError("nothing could be compared: " + "; ".join(causes if len(causes) == 1 else dict.fromkeys(failed)))
     note = _note(graph, seeds=seeds, splits=splits, protocol=protocol, links=links, settings=settings or {})
     done = [record for record in records if "error" not in record]
     found = Comparison(graph.name or source.source, _lines(done), note, list(dict.fromkeys(failed)))

@@ -42,6 +42,7 @@ CUSTOM = "custom"  # the name of an encoder that the user gave as a module
 _NOT_KEYWORDS = ("graph.source", "graph.nodes", "graph.header", "_column", "evaluate.", "train.start_from")
 # Settings that weights have no meaning without.
 _FIXED = ("encoder.", "method.", "graph.directed", "graph.self_loops", "graph.row_scale", "graph.structure")
+NO_LINKS = "the graph has no links, which are what is learnt from: its vectors tell no more than the features do"
 _READOUT = "readout."  # how the tensors of the fixed blocks are told from the method's
 _Class = TypeVar("_Class", bound=type)
 
@@ -205,7 +206,7 @@ class Embedder:
                 on_epoch=note,
             )
             method = cast("Method", self._method)
-            self.warnings_ = method.warnings()
+            self.warnings_ = method.warnings() if ready.num_arcs else [NO_LINKS]
             if distributed.rank():
                 return self
             if graph.num_nodes > disk.LARGE:
