@@ -6,6 +6,7 @@ are several times faster on a CPU than PyG's scatter-based layers; GAT is PyG's 
 
 from __future__ import annotations
 
+import copy
 import itertools
 from typing import cast
 
@@ -290,6 +291,36 @@ class Wrapped(Encoder):
         """Return one vector per node of the batch, shape ``(n, dim)``."""
         x = batch.x.dense() if isinstance(batch.x, Operator) else batch.x
         return cast(Tensor, self.module(x, batch.edge_index))
+
+
+def width(module: nn.Module) -> int:
+    """The length of the vectors that a user's module gives, as it says itself."""
+    for name in ("out_channels", "dim"):
+        value = getattr(module, name, None)
+        if isinstance(value, int) and value > 0:
+            return value
+    raise ConfigError(
+        f"the encoder {type(module).__name__} has no attribute out_channels or dim; say how long its vectors are: dim=…"
+    )
+
+
+def wrapped(module: nn.Module, *, in_dim: int, dim: int, hops: int) -> Wrapped:
+    """A copy of a user's module as an encoder, once it was seen to work on two linked nodes."""
+    own = copy.deepcopy(module).cpu()
+    training = own.training
+    name = type(module).__name__
+    try:
+        with torch.no_grad():
+            out = own.eval()(torch.zeros(2, in_dim), torch.tensor([[0, 1], [1, 0]]))
+    except Exception as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ConfigError(
+            f"the encoder {name} fails on x of shape (2, {in_dim}) and edge_index of shape (2, 2): {reason:.200}"
+        ) from error
+    if not isinstance(out, Tensor) or out.shape != (2, dim):
+        got = f"shape {tuple(out.shape)}" if isinstance(out, Tensor) else type(out).__name__
+        raise ConfigError(f"the encoder {name} gives {got} for two nodes; it must give shape (2, {dim}), or set dim")
+    return Wrapped(own.train(training), dim=dim, hops=hops)
 
 
 def build(

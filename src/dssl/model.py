@@ -6,7 +6,6 @@ settings of `dssl.config`, by the last part of their path.
 
 from __future__ import annotations
 
-import copy
 import inspect
 import json
 from collections.abc import Callable
@@ -104,7 +103,9 @@ class Embedder:
         if self._module is not None:
             plain["encoder"] = CUSTOM
             if "dim" not in plain and "encoder.dim" not in plain:
-                plain["dim"] = _width(self._module)
+                from dssl.encoders import width
+
+                plain["dim"] = width(self._module)
         self.config = resolve(plain)
         self._check_method()
         _check_encoder(self.config, self._module)
@@ -401,7 +402,7 @@ class Embedder:
             if not self.config.method.traits.encoder:
                 encoder = None
             elif self._module is not None:
-                encoder = _wrapped(self._module, in_dim=in_dim, dim=options.dim, hops=options.layers)
+                encoder = encoders.wrapped(self._module, in_dim=in_dim, dim=options.dim, hops=options.layers)
             else:
                 encoder = encoders.build(
                     options.name,
@@ -495,39 +496,6 @@ def _check_encoder(config: configuration.Config, module: nn.Module | None) -> No
         )
     if config.encoder.name != CUSTOM and module is not None:
         raise ConfigError(f"the model was fitted with the encoder {config.encoder.name!r}; load it without a module")
-
-
-def _width(module: nn.Module) -> int:
-    for name in ("out_channels", "dim"):
-        value = getattr(module, name, None)
-        if isinstance(value, int) and value > 0:
-            return value
-    raise ConfigError(
-        f"the encoder {type(module).__name__} has no attribute out_channels or dim; say how long its vectors are: dim=…"
-    )
-
-
-def _wrapped(module: nn.Module, *, in_dim: int, dim: int, hops: int) -> Encoder:
-    """A copy of the user's module as an encoder, once it was seen to work on two linked nodes."""
-    import torch
-
-    from dssl.encoders import Wrapped
-
-    own = copy.deepcopy(module).cpu()
-    training = own.training
-    name = type(module).__name__
-    try:
-        with torch.no_grad():
-            out = own.eval()(torch.zeros(2, in_dim), torch.tensor([[0, 1], [1, 0]]))
-    except Exception as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ConfigError(
-            f"the encoder {name} fails on x of shape (2, {in_dim}) and edge_index of shape (2, 2): {reason:.200}"
-        ) from error
-    if not isinstance(out, torch.Tensor) or out.shape != (2, dim):
-        got = f"shape {tuple(out.shape)}" if isinstance(out, torch.Tensor) else type(out).__name__
-        raise ConfigError(f"the encoder {name} gives {got} for two nodes; it must give shape (2, {dim}), or set dim")
-    return Wrapped(own.train(training), dim=dim, hops=hops)
 
 
 def _check_graph(graph: Graph) -> None:
