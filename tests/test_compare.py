@@ -144,6 +144,27 @@ def test_settings_of_the_encoder_are_for_the_methods_that_have_one(tmp_path: Pat
     assert set(given["line"]) == {"method", "train.epochs", "encoder.dim"}
 
 
+def test_the_direction_of_links_is_kept_if_asked_for(tmp_path: Path, inline: None) -> None:
+    edges, nodes = tmp_path / "edges.csv", tmp_path / "nodes.csv"
+    edges.write_text("a,b\n" + "".join(f"{i},{(7 * i + 1) % 30}\n" for i in range(30)))
+    nodes.write_text("id,f,label\n" + "".join(f"{i},{i % 5},{'xy'[i % 2]}\n" for i in range(30)))
+    read = {"nodes": str(nodes), "label_column": "label"}
+    tables = {}
+    for directed in (True, False):
+        options = {"read": {**read, "directed": directed}, "methods": ("raw", "gae"), "links": False}
+        found, _ = side_by_side(str(edges), tmp_path / str(directed), **options)
+        tables[directed] = {line.name: line.accuracy for line in found.lines}
+        assert ("links one way" in found.note) == directed
+        loaded = experiments._graph(Job(str(edges), "gae", read={**read, **({"directed": True} if directed else {})}))[
+            0
+        ]
+        assert loaded.directed == directed
+    assert tables[True]["raw"] == tables[False]["raw"]
+    assert tables[True]["gae"] != tables[False]["gae"]
+    with pytest.raises(ConfigError, match="leave out --directed"):
+        side_by_side(str(edges), tmp_path, read={**read, "directed": True}, links=True)
+
+
 def test_a_method_whose_process_is_killed_is_left_out_and_the_others_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

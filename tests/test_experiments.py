@@ -49,7 +49,7 @@ def test_what_is_stored_is_not_done_again(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(experiments, "perform", lambda _: pytest.fail("done twice"))
     seen = []
     assert experiments.run([job, job], tmp_path, workers=1, on_record=lambda j, r: seen.append((j, r))) == [first] * 2
-    assert seen == [(job, first)]
+    assert seen == [(job, {**first, "stored": True})]
 
 
 def test_a_training_is_done_again_if_a_default_has_changed_since(

@@ -94,6 +94,9 @@ def compare(
     workers: Annotated[int, typer.Option(min=1, help="Trainings at a time; more make the seconds say less.")] = 1,
     out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="By default runs/GRAPH-compare.")] = None,
     read: Read,
+    directed: Annotated[
+        bool | None, typer.Option("--directed/--undirected", help="Keep the direction of links.")
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Train several methods on a graph and write one table; the same command goes on if stopped.
@@ -105,7 +108,7 @@ def compare(
     from dssl.compare import compare as side_by_side
     from dssl.resolve import parse, resolve
 
-    resolved = resolve(read)
+    resolved = resolve({**read, "graph.directed": directed})
     usual = run.default_folder(resolved)
     folder = out or usual.with_name(usual.name.removesuffix("-dssl-0") + "-compare")
     with progress.Jobs("compare", quiet=quiet) as shown:

@@ -168,6 +168,8 @@ def compare(
     links = graph.y is None if links is None else links
     if not links and graph.y is None:
         raise ConfigError(f"graph {source.source!r} has no labels; leave out --no-links, so that links are ranked")
+    if links and source.directed:
+        raise ConfigError("links are hidden and ranked without their direction; leave out --directed")
     jobs = _jobs(source, graph, tuple(methods), seeds=seeds, settings=settings or {})
     jobs = [_judged(job, links=links, splits=splits, protocol=protocol) for job in jobs]
     for job in jobs[:1]:
@@ -178,7 +180,9 @@ def compare(
     if len(failed) == len(jobs):
         causes = dict.fromkeys(record["error"] for record in records)
         raise RunError("nothing could be compared: " + "; ".join(causes if len(causes) == 1 else dict.fromkeys(failed)))
-    note = _note(graph, seeds=seeds, splits=splits, protocol=protocol, links=links, settings=settings or {})
+    ways = "one way, for baselines both ways" if source.directed else "both ways"
+    how = _note(graph, seeds=seeds, splits=splits, protocol=protocol, links=links, settings=settings or {})
+    note = f"{graph.num_nodes:,} nodes, links {ways}. {how}"
     done = [record for record in records if "error" not in record]
     found = Comparison(graph.name or source.source, _lines(done), note, list(dict.fromkeys(failed)))
     written = [out / "compare.md", out / "compare.csv"]
@@ -206,6 +210,7 @@ def _jobs(
             taken = {} if name in SANITY else {path: value for path, value in settings.items() if uses(name, path)}
             own = {**job.settings, **taken}
             if not job.baseline:
+                own |= {"directed": True} if source.directed else {}
                 Embedder(**own)  # a wrong setting is told before anything is trained
             jobs.append(replace(job, settings=own, read=read))
     return jobs
@@ -217,14 +222,15 @@ def _judged(job: Job, *, links: bool, splits: int, protocol: str) -> Job:
 
 def _read(source: GraphSettings) -> dict[str, Any]:
     """Keywords of `dssl.load` for a graph of one's own, and when its files last changed."""
+    way = {"directed": True} if source.directed else {}
     if not datasets.is_file(source.source):
-        return {}
+        return way
     names = ("nodes", "source_column", "target_column", "weight_column", "id_column", "label_column", "header")
     read = {name: value for name in names if (value := getattr(source, name)) is not None}
     if source.feature_columns is not None:
         read["feature_columns"] = source.feature_columns
     states = [Path(path).stat() for path in (source.source, source.nodes) if path]
-    return {**read, "stamp": " ".join(f"{state.st_size}:{state.st_mtime_ns}" for state in states)}
+    return {**read, **way, "stamp": " ".join(f"{state.st_size}:{state.st_mtime_ns}" for state in states)}
 
 
 def _lines(records: Sequence[Record]) -> list[Line]:
@@ -254,7 +260,7 @@ def _cell(values: Sequence[tuple[float, ...]]) -> Cell | None:
 
 
 def _note(graph: Graph, *, seeds: int, splits: int, protocol: str, links: bool, settings: Mapping[str, Any]) -> str:
-    parts = [f"{graph.num_nodes:,} nodes, links both ways."]
+    parts = []
     if graph.y is not None:
         kind = f"{splits} random 60/20/20 splits" if protocol == "random" else f"the {protocol} splits"
         parts.append(f"Accuracy of a linear probe on {kind} and NMI of k-means, in percent.")

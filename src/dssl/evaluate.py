@@ -6,6 +6,7 @@ do not allow a probe (one class, too few nodes) are named under ``skipped``.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -158,10 +159,13 @@ def calinski_harabasz(values: NDArray[np.float32], groups: NDArray[np.integer[An
 def clusters(values: NDArray[np.float32], count: int, *, seed: int = 0, starts: int = 3) -> NDArray[np.int32]:
     """Clusters of the rows by k-means, the best of several starts, shape ``(N,)``."""
     from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
 
     count = min(count, np.unique(values, axis=0).shape[0])
     model = KMeans(n_clusters=count, n_init=starts, random_state=integer(seed, "kmeans") % 2**32)
-    found: NDArray[np.int32] = model.fit_predict(values)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # rows that differ by rounding make fewer clusters
+        found: NDArray[np.int32] = model.fit_predict(values)
     return found
 
 

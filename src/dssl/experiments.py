@@ -59,7 +59,8 @@ class Job:
         views: what of the model is judged: the whole ``embedding``, its ``trained`` columns, or ``factorwise``,
             the trained columns beside the mean of the neighbours' for each factor.
         clusters: whether k-means is run.
-        read: how `dssl.load` reads the files of the graph, and ``stamp``, which changes when they do.
+        read: how `dssl.load` reads the files of the graph, and ``stamp``, which changes when they do; ``directed`` also
+            of a data set, whose links count both ways without it.
     """
 
     graph: str
@@ -227,10 +228,12 @@ def _perform_alone(job: Job) -> Record:
     """Do a job in a process that has done none: what is imported and compiled first is not counted as the method's."""
     from dssl.model import Embedder
 
-    small = Job("synthetic:nodes=60,classes=3,degree=4,features=8", "", {**job.settings, "epochs": 1, "dim": 8})
+    small = Job("synthetic:nodes=60,classes=3,degree=4,features=8", "", baseline=job.baseline, splits=2)
     with suppress(DsslError):
-        graph, _ = _graph(small)
-        Embedder(**small.settings).fit(graph)
+        if job.baseline:
+            _baseline(small)
+        else:
+            Embedder(**{**job.settings, "epochs": 1, "dim": 8}).fit(_graph(small)[0])
     return perform(job)
 
 
@@ -394,8 +397,13 @@ def _graph(job: Job) -> tuple[Graph, LinkTask | None]:
 @lru_cache(maxsize=2)
 def _load(source: str, read: tuple[tuple[str, Any], ...]) -> Graph:
     from dssl import datasets
+    from dssl.inputs import links
 
-    return datasets.load(source, **dict(read)).undirected().without_self_loops()
+    given = dict(read)
+    directed = given.pop("directed", False)
+    if directed and datasets.is_file(source):
+        given["directed"] = True
+    return links(datasets.load(source, **given), directed=directed, self_loops="remove")
 
 
 def splits_of(job: Job, graph: Graph) -> Sequence[Split]:
