@@ -12,6 +12,7 @@ from dssl.errors import RunError
 if TYPE_CHECKING:
     from concurrent.futures import Future, ProcessPoolExecutor
 
+LOST = "a worker process was killed (out of memory?); run the same command to go on"
 _Result = TypeVar("_Result")
 
 
@@ -29,6 +30,7 @@ def pool(workers: int, *, fresh: bool = False) -> Iterator[Callable[..., Future[
     5
     """
     from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
     from multiprocessing import active_children
 
     def here(work: Callable[..., _Result], *given: Any) -> Future[_Result]:
@@ -46,7 +48,9 @@ def pool(workers: int, *, fresh: bool = False) -> Iterator[Callable[..., Future[
         executor.shutdown(wait=False, cancel_futures=True)
         for process in active_children():  # else the end of this process waits for theirs
             process.terminate()
-        raise _told(error) from None
+        if isinstance(error, BrokenProcessPool):
+            raise RunError(LOST) from None
+        raise
     executor.shutdown()
 
 
@@ -59,18 +63,13 @@ def _processes(number: int, *, one_thread: bool) -> ProcessPoolExecutor:
 
 def _alone(one_thread: bool, work: Callable[..., _Result], *given: Any) -> _Result:
     """Have work done by a process that does nothing else, so that its death is the end of that work alone."""
+    from concurrent.futures.process import BrokenProcessPool
+
     with _processes(1, one_thread=one_thread) as executor:
         try:
             return executor.submit(work, *given).result()
-        except BaseException as error:
-            raise _told(error) from None
-
-
-def _told(error: BaseException) -> BaseException:
-    from concurrent.futures.process import BrokenProcessPool
-
-    lost = "a worker process was killed (out of memory?); run the same command to go on"
-    return RunError(lost) if isinstance(error, BrokenProcessPool) else error
+        except BrokenProcessPool:
+            raise RunError(LOST) from None
 
 
 @contextmanager
