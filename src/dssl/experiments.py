@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dssl import environment
 from dssl.errors import DsslError, RunError
+from dssl.inputs import OF_MODEL
 from dssl.processes import pool
 from dssl.settings import values
 
@@ -295,11 +296,8 @@ def _holds(record: Record, job: Job) -> bool:
 
 def _resolved(model: Embedder) -> dict[str, Any]:
     """What decides a training, by dotted path."""
-    return {
-        path: value
-        for path, value in values(model.config).items()
-        if path.startswith(("method.", "encoder.", "train.")) and value is not None
-    }
+    own = ("method.", "encoder.", "train.", *(f"graph.{name}" for name in OF_MODEL))
+    return {path: value for path, value in values(model.config).items() if path.startswith(own) and value is not None}
 
 
 class _Cost:
