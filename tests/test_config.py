@@ -8,7 +8,9 @@ import pytest
 
 from dssl.config import METHODS, Config
 from dssl.errors import ConfigError
-from dssl.resolve import PRESETS, read_recipe, recipes, resolve
+from dssl.graph import Graph
+from dssl.model import Embedder
+from dssl.resolve import PRESETS, read_recipe, recipes, resolve, unused
 from dssl.settings import check, differences, from_toml, locate, reference, settings_of, to_toml
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -195,10 +197,16 @@ def test_what_contradicts_the_method_is_refused() -> None:
     with pytest.raises(ConfigError, match="recipe dgi has settings of the method dgi, not of gae"):
         resolve({"method": "gae", "recipe": "dgi"})
     assert resolve({"method": "dgi", "recipe": "dgi"}) == resolve({"recipe": "dgi", "method": "dgi"})
-    for setting in ("encoder=gat", "hidden_dim=3", "learning_rate=0.1", "batch_size=5"):
-        with pytest.raises(ConfigError, match="without effect, since the method line"):
-            resolve({"method": "line"}, settings=[setting])
-    assert resolve({"method": "line"}, settings=["dim=5", "skip=true", "epochs=3"]).encoder.dim == 5
+
+
+def test_settings_that_a_method_does_not_look_at_are_told() -> None:
+    ignored = {"encoder.name": "gat", "encoder.hidden_dim": 3, "train.learning_rate": 0.1, "train.batch_size": 5}
+    assert unused(resolve({"method": "line", "dim": 5, "epochs": 3, **ignored})) == list(ignored)
+    assert not unused(resolve({"method": "gae", "dim": 5, "epochs": 3, **ignored}))
+    assert not unused(resolve({"recipe": "line:cora"}))
+    ring = Graph.from_edges([0, 1, 2], [1, 2, 0])
+    found = Embedder(method="line", epochs=1, hidden_dim=3).fit(ring).warnings_
+    assert found == ["encoder.hidden_dim: without effect, since the method line trains no encoder"]
 
 
 @pytest.mark.parametrize("method", METHODS)

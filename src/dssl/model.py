@@ -19,7 +19,7 @@ from dssl.errors import ConfigError, DsslError, GraphError, RunError
 from dssl.graph import Graph
 from dssl.inputs import Inputs
 from dssl.processes import threads
-from dssl.resolve import resolve
+from dssl.resolve import resolve, unused
 from dssl.settings import Setting, differences, from_toml, locate, settings_of, to_toml
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class Embedder:
                 on_epoch=note,
             )
             method = cast("Method", self._method)
-            self.warnings_ = method.warnings() if ready.num_arcs else [NO_LINKS]
+            self.warnings_ = [*self._unused(), *(method.warnings() if ready.num_arcs else [NO_LINKS])]
             if distributed.rank():
                 return self
             if graph.num_nodes > disk.LARGE:
@@ -388,6 +388,13 @@ class Embedder:
         self._method = self._build(inputs.num_features)
         self._inputs = inputs
         return ready
+
+    def _unused(self) -> list[str]:
+        """Say which settings have no effect on the method."""
+        if found := unused(self.config):
+            name = self.config.method.name
+            return [f"{', '.join(found)}: without effect, since the method {name} trains no encoder"]
+        return []
 
     @property
     def _looks_at_features(self) -> bool:

@@ -20,7 +20,7 @@ from pydantic import Field, ValidationError
 from dssl.config import METHODS, PRESETS, Config, EncoderSettings
 from dssl.errors import ConfigError, nearest
 from dssl.sections import Section
-from dssl.settings import check, every_setting, locate, parse_toml, sections_of, where
+from dssl.settings import check, differences, every_setting, locate, parse_toml, sections_of, where
 
 # Settings that only a method with an encoder looks at.
 OF_ENCODERS = (
@@ -96,13 +96,7 @@ def resolve(
     origins: dict[str, str] = {}
     for origin, layer in layers:
         _merge_into(merged, layer, origin, origins, problems)
-    config = check(merged, origins, problems)
-    if unused := [path for path in flat if not uses(config.method.name, path)]:
-        raise ConfigError(
-            f"{', '.join(unused)}: without effect, since the method {config.method.name} trains a table with a row per "
-            "node and no encoder; leave it out"
-        )
-    return config
+    return check(merged, origins, problems)
 
 
 def uses(method: str, path: str) -> bool:
@@ -112,6 +106,16 @@ def uses(method: str, path: str) -> bool:
     (True, False, True)
     """
     return METHODS[method].traits.encoder or path not in OF_ENCODERS
+
+
+def unused(config: Config) -> list[str]:
+    """Paths of settings that were changed, though the method does not look at them.
+
+    >>> unused(resolve({"method": "line", "hidden_dim": 8, "dim": 8}))
+    ['encoder.hidden_dim']
+    """
+    method = config.method.name
+    return [path for path in differences(resolve({"method": method}), config) if not uses(method, path)]
 
 
 def _layers(
