@@ -154,7 +154,7 @@ def test_the_direction_of_links_is_kept_if_asked_for(tmp_path: Path, inline: Non
         options = {"read": {**read, "directed": directed}, "methods": ("raw", "gae"), "links": False}
         found, _ = side_by_side(str(edges), tmp_path / str(directed), **options)
         tables[directed] = {line.name: line.accuracy for line in found.lines}
-        assert ("links one way" in found.note) == directed
+        assert ("links one way" in found.notes[0]) == directed
         loaded = experiments._graph(Job(str(edges), "gae", read={**read, **({"directed": True} if directed else {})}))[
             0
         ]
@@ -197,7 +197,7 @@ def test_the_best_is_bold_and_cost_is_mean_and_most() -> None:
         Line("dgi", Cell(((70.0, 80.0), (72.0, 82.0))), None, None, (1.0, 3.0), (10.0, 30.0), 64),
         Line("line", Cell(((60.0, 60.0),)), None, None, (1.0,), (0.2,), 64),
     ]
-    found = Comparison("toy", lines, "How.", ["line: too dense"])
+    found = Comparison("toy", lines, ["What.", "How."], ["line: too dense"])
     assert found.rows() == [
         ["majority", "55.0 ± 7.1", "", "", ""],
         ["dgi", "**76.0 ± 7.1 (seeds 1.4)**", "64", "2.0 ± 1.4", "30"],

@@ -74,13 +74,13 @@ class Comparison:
     Args:
         graph: its name.
         lines: what was measured, baselines first.
-        note: how.
+        notes: what was compared, and then sentences on how to read it.
         failed: sentences on methods that could not be trained.
     """
 
     graph: str
     lines: Sequence[Line]
-    note: str
+    notes: Sequence[str]
     failed: Sequence[str] = field(default_factory=list)
 
     @property
@@ -108,8 +108,9 @@ class Comparison:
 
     def markdown(self) -> str:
         """The table as a page."""
-        lines = [f"# Methods on {self.graph}", "", self.note, ""]
+        lines = [f"# Methods on {self.graph}", "", self.notes[0], ""]
         lines += ["| " + " | ".join(row) + " |" for row in (self.header, ["---"] * len(self.header), *self.rows())]
+        lines += ["", *(f"- {words}" for words in self.notes[1:])]
         if self.failed:
             lines += ["", "## Left out", "", *(f"- {words}" for words in self.failed)]
         return "\n".join(lines) + "\n"
@@ -180,11 +181,12 @@ def compare(
     if len(failed) == len(jobs):
         causes = dict.fromkeys(record["error"] for record in records)
         raise RunError("nothing could be compared: " + "; ".join(causes if len(causes) == 1 else dict.fromkeys(failed)))
-    ways = "one way, for baselines both ways" if source.directed else "both ways"
-    how = _note(graph, seeds=seeds, splits=splits, protocol=protocol, links=links, settings=settings or {})
-    note = f"{graph.num_nodes:,} nodes, links {ways}. {how}"
     done = [record for record in records if "error" not in record]
-    found = Comparison(graph.name or source.source, _lines(done), note, list(dict.fromkeys(failed)))
+    notes = _notes(graph, directed=source.directed, seeds=seeds, splits=splits, protocol=protocol, links=links)
+    if settings:
+        given = ", ".join(f"`{path}={value}`" for path, value in settings.items())
+        notes.append(f"Set for all methods that have it: {given}.")
+    found = Comparison(graph.name or source.source, _lines(done), notes, list(dict.fromkeys(failed)))
     written = [out / "compare.md", out / "compare.csv"]
     files.write_text(written[0], found.markdown())
     files.write_text(written[1], found.csv())
@@ -259,26 +261,23 @@ def _cell(values: Sequence[tuple[float, ...]]) -> Cell | None:
     return Cell(known) if known else None
 
 
-def _note(graph: Graph, *, seeds: int, splits: int, protocol: str, links: bool, settings: Mapping[str, Any]) -> str:
-    parts = []
+def _notes(graph: Graph, *, directed: bool, seeds: int, splits: int, protocol: str, links: bool) -> list[str]:
+    ways = "one way (for baselines both ways)" if directed else "both ways"
+    what = f"{graph.num_nodes:,} nodes, links {ways}; {seeds} seed{'s' if seeds > 1 else ''}."
     if graph.y is not None:
         kind = f"{splits} random 60/20/20 splits" if protocol == "random" else f"the {protocol} splits"
-        parts.append(f"Accuracy of a linear probe on {kind} and NMI of k-means, in percent.")
+        what += f" Accuracy of a linear probe on {kind} and NMI of k-means, in percent."
     if links:
-        parts.append(
-            "Every method was trained without 15% of the links, the same for all; link AUC, in percent, is that of a "
-            "regression on pairs of vectors which ranks them among pairs drawn at random."
-        )
-    parts.append(
-        f"{seeds} seed{'s' if seeds > 1 else ''}, of baselines one; ± is the deviation over splits, (seeds …) that of "
-        "the means of seeds, ± of the seconds over seeds. Seconds and memory are those of the training alone, memory "
-        "beyond what the process had with the graph in it. Methods have the settings of their recipe, which validation "
-        "chose, where it knows the graph, else their defaults; `dssl` has principal components beside its trained part."
-    )
-    if settings:
-        given = ", ".join(f"`{path}={value}`" for path, value in settings.items())
-        parts.append(f"Set for all methods that have it: {given}.")
-    return " ".join(parts)
+        what += " Link AUC in percent: 15% of the links, the same for all, were hidden, and are told from random pairs."
+    return [
+        what,
+        "± is the deviation over splits, (seeds …) that of the means of seeds, ± of the seconds over seeds. Baselines "
+        "have one seed.",
+        "Seconds and memory are those of the training alone, memory beyond what the process had with the graph in it.",
+        "Methods have the settings of their recipe, which validation chose, where it knows the graph; else defaults.",
+        "`dssl` is the default, with principal components beside its trained part; `paper-terms` is DSSL as its paper has "
+        "it: a GCN of 64 columns and nothing beside them.",
+    ]
 
 
 def _picture(found: Comparison, path: Path) -> list[Path]:

@@ -118,8 +118,10 @@ def comparison(found: Comparison) -> None:
     for row in found.rows():
         table.add_row(*(Text(text.strip("*"), style="bold" if text.startswith("**") else "") for text in row))
     console = _out()
-    console.print(f"Methods on {found.graph}. {found.note}", markup=False, highlight=False)
+    console.print(f"Methods on {found.graph}. {found.notes[0]}", markup=False, highlight=False)
     console.print(table)
+    for words in found.notes[1:]:
+        console.print(words, style="dim", markup=False, highlight=False)
     for words in found.failed:
         console.print(f"left out: {words}", markup=False, soft_wrap=True)
 
