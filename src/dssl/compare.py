@@ -275,8 +275,8 @@ def _notes(graph: Graph, *, directed: bool, seeds: int, splits: int, protocol: s
         "have one seed.",
         "Seconds and memory are those of the training alone, memory beyond what the process had with the graph in it.",
         "Methods have the settings of their recipe, which validation chose, where it knows the graph; else defaults.",
-        "`dssl` is the default, with principal components beside its trained part; `paper-terms` is DSSL as its paper has "
-        "it: a GCN of 64 columns and nothing beside them.",
+        "`dssl` is the default, with principal components beside its trained part; `paper-terms` is DSSL as its paper "
+        "has it: a GCN of 64 columns and nothing beside them.",
     ]
 
 
