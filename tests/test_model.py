@@ -14,7 +14,7 @@ from scipy import sparse
 import dssl
 from dssl.errors import ConfigError, GraphError, RunError
 from dssl.graph import Graph
-from dssl.model import DSSL, load_model
+from dssl.model import DSSL, Embedder, load_model
 from tests.graphs import isolated_node
 
 
@@ -65,6 +65,20 @@ def test_same_seed_same_bytes_another_seed_others() -> None:
     first = small().fit_transform(graph)
     assert first.tobytes() == small().fit_transform(graph).tobytes()
     assert first.tobytes() != small(seed=2).fit_transform(graph).tobytes()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"batch_size": 256}, {"estimator": "gumbel"}, {"inference": "exact"}, {"head": "product"}]
+    + [{"method": method} for method in ("gae", "vgae", "sage", "graphacl")],
+)
+def test_same_seed_same_bytes_on_two_threads(settings: dict[str, Any]) -> None:
+    draw = np.random.default_rng(0)
+    links = draw.integers(1500, size=(2, 6000))
+    graph = Graph.from_edges(*links, num_nodes=1500, x=np.abs(draw.normal(size=(1500, 40))))
+    made = [Embedder(epochs=2, seed=1, threads=2, skip=False, **settings).fit_transform(graph) for _ in range(3)]
+    np.testing.assert_array_equal(made[0], made[1])
+    np.testing.assert_array_equal(made[0], made[2])
 
 
 def test_training_changes_the_vectors() -> None:

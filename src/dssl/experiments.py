@@ -398,9 +398,9 @@ def _load(source: str, read: tuple[tuple[str, Any], ...]) -> Graph:
     from dssl.inputs import links
 
     given = dict(read)
-    directed = given.pop("directed", False)
-    if directed and datasets.is_file(source):
-        given["directed"] = True
+    directed = given.get("directed", False)
+    if not datasets.is_file(source):
+        given.pop("directed", None)  # is for the readers of files; others give what is published
     return links(datasets.load(source, **given), directed=directed, self_loops="remove")
 
 

@@ -14,6 +14,7 @@ from dssl import disk
 from dssl.errors import GraphError
 from dssl.features import Encoding
 from dssl.graph import Graph, SelfLoops
+from dssl.matrices import scaled
 from dssl.structure import INDUCTIVE, choose, structural_features
 
 OF_MODEL = ("directed", "self_loops", "row_scale", "structure", "structure_dim")  # settings of the graph, kept with it
@@ -162,10 +163,8 @@ def scale_rows(graph: Graph) -> Graph:
     if x is None:
         return graph
     if not isinstance(x, np.ndarray):
-        sizes = np.asarray(abs(x).sum(axis=1)).ravel()
-        scaled = x.copy()
-        scaled.data /= np.repeat(np.where(sizes == 0, 1, sizes), np.diff(x.indptr)).astype(np.float32)
-        return graph.replace(x=scaled)
+        totals = np.asarray(abs(x).sum(axis=1), np.float32).reshape(-1)
+        return graph.replace(x=scaled(x, np.reciprocal(np.where(totals == 0, 1, totals).astype(np.float32)), None))
     out = disk.matrix((x.shape[0], x.shape[1])) if disk.is_mapped(x) else np.empty_like(x)
     for begin, rows in disk.blocks(x):
         sizes = np.abs(rows).sum(axis=1, keepdims=True)

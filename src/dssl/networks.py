@@ -90,10 +90,14 @@ class Head(nn.Module):
         return torch.addmm(cast(Tensor, self.first.bias), v, first), z @ second
 
     def forward(self, v: Tensor, z: Tensor, start: Tensor, end: Tensor) -> Tensor:
-        """Return the logits of each link, shape ``(A, K)``."""
+        """Return the logits of each link, shape ``(A, K)``.
+
+        With ``v[start]`` the gradient would be added up in whatever order the threads come; here and elsewhere
+        `index_select` keeps to one order, so that a seed gives the same bits each time.
+        """
         if self.product:
-            hidden = self.first(self.scale * v[start] * z[end])
+            hidden = self.first(self.scale * v.index_select(0, start) * z.index_select(0, end))
         else:
             first, second = self.split(v, z)
-            hidden = first[start] + second[end]
+            hidden = first.index_select(0, start) + second.index_select(0, end)
         return cast(Tensor, self.out(torch.relu(hidden))) + self.out_bias

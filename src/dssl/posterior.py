@@ -73,7 +73,11 @@ def from_head(
     """
     if first.device.type != "cpu":
         start, end, _ = rows(links, first.device)
-        return from_rows(links, torch.relu(first[start] + second[end]) @ out_weight.T + out_bias, values)
+        return from_rows(
+            links,
+            torch.relu(first.index_select(0, start) + second.index_select(0, end)) @ out_weight.T + out_bias,
+            values,
+        )
     values = first.new_zeros(0, out_bias.shape[0]) if values is None else values
     by_centre, by_neighbour, entropy, total, plain, usage = _Head.apply(  # type: ignore[no-untyped-call]
         headpass.Plan.build(links) if plan is None else plan, first, second, out_weight, out_bias, values
@@ -114,7 +118,7 @@ def from_sums(links: sparse.csr_array, first: Tensor, second: Tensor) -> Statist
     first, second = first.detach(), second.detach()
     if first.device.type != "cpu":
         start, end, _ = rows(links, first.device)
-        return from_rows(links, first[start] + second[end])
+        return from_rows(links, first.index_select(0, start) + second.index_select(0, end))
     by_centre, by_neighbour = np.zeros(first.shape, np.float32), np.zeros(second.shape, np.float32)
     usage = np.zeros(first.shape[1], np.float64)
     weighted, plain = kernels.additive_forward(

@@ -147,8 +147,11 @@ def _check_method(
     origin: str, tables: Mapping[str, Any], flat: Mapping[str, tuple[Any, str]], problems: list[str]
 ) -> None:
     """Note where settings of one method were asked for together with another."""
-    asked = flat["method.name"][0] if "method.name" in flat else ""
-    if asked and "method" in tables and asked != (own := tables["method"].get("name", Config().method.name)):
+    section = tables.get("method")
+    if not isinstance(section, Mapping) or "method.name" not in flat:
+        return
+    asked, own = flat["method.name"][0], section.get("name", Config().method.name)
+    if asked != own:
         problems.append(f"{origin} has settings of the method {own}, not of {asked}; leave out one of the two")
 
 

@@ -362,7 +362,7 @@ class DSSLModel(nn.Module):
         if self.inference == "uniform":
             return v.new_zeros(start.shape[0], self.num_factors)
         if self.inference == "exact":
-            return log_p[start] - self.distances(v, z, start, end) / self.sigma2
+            return log_p.index_select(0, start) - self.distances(v, z, start, end) / self.sigma2
         return cast(Tensor, self.head(v, z, start, end))
 
     def _sampled(
@@ -379,9 +379,9 @@ class DSSLModel(nn.Module):
         if self.shifts is None:
             each = (c * self.distances(v, z, start, end)).sum(dim=1)
         else:
-            each = (v[start] + self.beta * self.shifts(c) - z[end]).square().sum(dim=1)
+            each = (v.index_select(0, start) + self.beta * self.shifts(c) - z.index_select(0, end)).square().sum(dim=1)
         local = (weights * each).sum()
-        global_ = -(weights * (c * log_p[start]).sum(dim=1)).sum()
+        global_ = -(weights * (c * log_p.index_select(0, start)).sum(dim=1)).sum()
         return found, (local, global_, found.entropy)
 
     def shift_vectors(self) -> Tensor:
@@ -400,7 +400,8 @@ class DSSLModel(nn.Module):
         """‖prediction of i under k − z_j‖² for pairs of a node i and a node j, shape ``(A, K)``."""
         p = self.predictions(v)
         products = posterior.products(p, z, start, end)
-        return p.square().sum(dim=2)[start] + z.square().sum(dim=1)[end, None] - 2 * products
+        ends = p.square().sum(dim=2).index_select(0, start) + z.square().sum(dim=1).index_select(0, end)[:, None]
+        return ends - 2 * products
 
     def _log_prior(self, v: Tensor) -> Tensor:
         """Eq. 3: log p(k | v_i), shape ``(n, K)``."""

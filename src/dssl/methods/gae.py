@@ -100,7 +100,7 @@ def reconstruction(z: Tensor, links: Tensor, others: Tensor) -> Tensor:
     """Mean of −log p(A_ij) over links plus that over other pairs, given as positions, shapes ``(2, m)``."""
     if not links.shape[1]:
         return 0 * z.sum()
-    yes, no = ((z[i] * z[j]).sum(dim=1) for i, j in (links, others))
+    yes, no = ((z.index_select(0, i) * z.index_select(0, j)).sum(dim=1) for i, j in (links, others))
     return F.softplus(-yes).mean() + F.softplus(no).mean()
 
 

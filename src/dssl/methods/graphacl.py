@@ -92,6 +92,6 @@ def asymmetric(
         others: centres that push apart, shape ``(M,)``.
         temperature: τ.
     """
-    pull = (p[start] * u[end]).sum(dim=1) / temperature
-    push = torch.logsumexp(v @ v[others].T / temperature, dim=1)
-    return (weights * (torch.logaddexp(pull, push[start]) - pull)).sum() / len(v)
+    pull = (p.index_select(0, start) * u.index_select(0, end)).sum(dim=1) / temperature
+    push = torch.logsumexp(v @ v.index_select(0, others).T / temperature, dim=1)
+    return (weights * (torch.logaddexp(pull, push.index_select(0, start)) - pull)).sum() / len(v)

@@ -104,6 +104,7 @@ def walk_loss(z: Tensor, u: Tensor, v: Tensor, negatives: Tensor) -> Tensor:
     """Eq. 1, the mean over u, for positions of shapes ``(m,)``, ``(m,)`` and ``(m, Q)`` in z, ``(n, dim)``."""
     if not len(u):
         return 0 * z.sum()
-    pull = F.softplus(-(z[u] * z[v]).sum(dim=1)).mean()
-    push = F.softplus((z[u][:, None] * z[negatives]).sum(dim=2)).sum(dim=1).mean()
+    centres, others = z.index_select(0, u), z.index_select(0, negatives.flatten()).view(*negatives.shape, -1)
+    pull = F.softplus(-(centres * z.index_select(0, v)).sum(dim=1)).mean()
+    push = F.softplus((centres[:, None] * others).sum(dim=2)).sum(dim=1).mean()
     return pull + push
