@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from dssl import experiments, files
-from dssl.experiments import Job, Record
+from dssl.runtime import files
+from dssl.studies import experiments
+from dssl.studies.experiments import Job, Record
 
 OFF = {"local_weight": 0.0, "global_weight": 0.0, "entropy_weight": 0.0, "balance_weight": 0.0}
 VARIANTS: dict[str, dict[str, Any]] = {

@@ -30,8 +30,9 @@ def worker(nodes: int, batch_size: int, out: Path) -> None:
     """Train, and write the times, the losses and the exchanged bytes of one process."""
     import torch.distributed as dist
 
-    from dssl import distributed, load
-    from dssl.model import DSSL
+    from dssl import load
+    from dssl.model.estimator import DSSL
+    from dssl.runtime import distributed
 
     exchanged = {"calls": 0, "bytes": 0}
 

@@ -30,9 +30,10 @@ from playwright.sync_api import sync_playwright
 from tests.browser.conftest import executable
 from tests.views import made, served
 
-from dssl import environment, explore, files
-from dssl.explore_server import HOST, Server
+from dssl.explore import view as explore
+from dssl.explore.server import HOST, Server
 from dssl.graph import Graph
+from dssl.runtime import environment, files
 
 DEGREE, FACTORS, DIM = 12, 8, 384
 WATCH = """() => {

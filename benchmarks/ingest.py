@@ -45,7 +45,7 @@ def resident(field: str) -> int:
 
 
 def read_ours(path: Path) -> int:
-    from dssl.tables import read_edges
+    from dssl.data.tables import read_edges
 
     graph = read_edges(path)
     return int(graph.indptr.nbytes + graph.indices.nbytes + graph.ids.nbytes)
@@ -109,7 +109,7 @@ def compare(edges: int, rounds: int, text: bool) -> dict[str, object]:
 
 def page(records: list[dict[str, object]], started: datetime) -> str:
     """The records as a table."""
-    from dssl import environment
+    from dssl.runtime import environment
 
     about = environment.describe("python benchmarks/ingest.py", started=started, resumed_at=0)
     lines = [

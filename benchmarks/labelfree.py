@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from dssl import experiments, files
-from dssl.experiments import Job, Record
+from dssl.runtime import files
+from dssl.studies import experiments
+from dssl.studies.experiments import Job, Record
 
 DEFAULT = "default"
 NOTHING = {"reconstruction_weight": 0.0, "link_reconstruction_weight": 0.0}

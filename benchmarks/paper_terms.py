@@ -15,8 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from dssl import experiments, files, paper
-from dssl.experiments import Job, Record
+from dssl.runtime import files
+from dssl.studies import experiments
+from dssl.studies.experiments import Job, Record
+from dssl.studies.paper import numbers
 
 BASE = {"encoder": "gcn", "skip": False, "distillation_weight": 0.0}
 CANDIDATES: dict[str, dict[str, Any]] = {
@@ -31,7 +33,7 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     "taught by pairs, links 15": {"distillation_weight": 1.0, "link_reconstruction_weight": 15.0},
     "taught by pairs, reconstruction 1": {"distillation_weight": 1.0, "reconstruction_weight": 1.0},
 }
-GRAPHS = [name for name in paper.GRAPHS if name != "penn94"]
+GRAPHS = [name for name in numbers.GRAPHS if name != "penn94"]
 
 
 def jobs(graphs: list[str], candidates: list[str]) -> list[Job]:
@@ -55,7 +57,7 @@ def table(records: list[Record]) -> str:
         "",
         "| candidate | " + " | ".join(graphs) + " |",
         "| --- " * (1 + len(graphs)) + "|",
-        "| paper's DSSL | " + " | ".join(f"{paper.CLASSIFICATION['dssl'][graph][0]:.2f}" for graph in graphs) + " |",
+        "| paper's DSSL | " + " | ".join(f"{numbers.CLASSIFICATION['dssl'][graph][0]:.2f}" for graph in graphs) + " |",
     ]
     for row in CANDIDATES:
         cells = []

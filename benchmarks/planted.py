@@ -24,9 +24,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.methods.test_planted import plain_reasons
 
-from dssl import DSSL, files
+from dssl import DSSL
+from dssl.data.synthetic import planted_factors, planted_pairs
 from dssl.graph import Graph
-from dssl.synthetic import planted_factors, planted_pairs
+from dssl.runtime import files
 
 GRAPHS: dict[str, tuple[Callable[[int], tuple[Graph, np.ndarray]], tuple[int, ...]]] = {
     "plain": (plain_reasons, (4, 8)),

@@ -23,10 +23,12 @@ from typing import Any
 
 import numpy as np
 
-from dssl import experiments, files, paper
-from dssl.config import METHODS
-from dssl.experiments import Job, Record
-from dssl.settings import locate
+from dssl.config.fields import locate
+from dssl.config.schema import METHODS
+from dssl.runtime import files
+from dssl.studies import experiments
+from dssl.studies.experiments import Job, Record
+from dssl.studies.paper import numbers
 
 Tried = Mapping[str, Mapping[str, Mapping[str, Any]]]  # what each candidate of a method changes
 DEFAULTS = "defaults"
@@ -53,7 +55,7 @@ CANDIDATES: Tried = {
     "line": {DEFAULTS: {}, "100 epochs": {"epochs": 100}},
     "struc2vec": {DEFAULTS: {}, "two rings": {"rings": 2}},
 }
-GRAPHS = [name for name in paper.GRAPHS if name != "penn94"]
+GRAPHS = [name for name in numbers.GRAPHS if name != "penn94"]
 LARGE: dict[str, tuple[str, ...]] = {
     "pubmed": (),
     "twitch-de": ("dgi", "graphcl", "mvgrl", "struc2vec"),

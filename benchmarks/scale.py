@@ -120,18 +120,19 @@ def wrap(watch: Watch, owner: Any, name: str, title: str) -> None:
 
 
 def measure_fit(source: str, nodes: str | None, folder: str, epochs: int | None) -> dict[str, Any]:
-    from dssl import loader, readout, run
+    from dssl.config.resolve import resolve
     from dssl.methods.dssl import DSSLModel
-    from dssl.model import Embedder
-    from dssl.resolve import resolve
+    from dssl.model.estimator import Embedder
+    from dssl.nn import batches, fixed_blocks
+    from dssl.runs import workflow
 
     watch = Watch()
-    wrap(watch, run, "load_graph", "read the graph")
+    wrap(watch, workflow, "load_graph", "read the graph")
     wrap(watch, DSSLModel, "prepare", "targets of the reconstructions, clusters of pairs")
-    wrap(watch, loader, "hop_features", "averages over neighbours")
+    wrap(watch, batches, "hop_features", "averages over neighbours")
     wrap(watch, DSSLModel, "embed", "vectors, layer by layer")
-    wrap(watch, readout.Readout, "fit", "components beside them: bases")
-    wrap(watch, readout.Readout, "join", "components beside them: columns")
+    wrap(watch, fixed_blocks.Readout, "fit", "components beside them: bases")
+    wrap(watch, fixed_blocks.Readout, "join", "components beside them: columns")
     marks: list[tuple[float, float]] = []
 
     def mark(*_: Any) -> None:
@@ -145,7 +146,7 @@ def measure_fit(source: str, nodes: str | None, folder: str, epochs: int | None)
         found["chosen"] = Embedder.from_config(config).schedule(graph).batch_size, number
         found["name"] = str(graph)
 
-    hops = loader.hop_features
+    hops = batches.hop_features
 
     def with_mark(*args: Any) -> Any:
         made = hops(*args)
@@ -154,7 +155,7 @@ def measure_fit(source: str, nodes: str | None, folder: str, epochs: int | None)
         watch.largest = 0
         return made
 
-    loader.hop_features = with_mark
+    batches.hop_features = with_mark
 
     def epoch(record: Any) -> None:
         mark()
@@ -166,7 +167,7 @@ def measure_fit(source: str, nodes: str | None, folder: str, epochs: int | None)
         found["loss"] = record["loss"]
 
     start, cpu = time.perf_counter(), time.process_time()
-    outcome = run.fit(config, Path(folder), overwrite=True, on_graph=graph_read, on_epoch=epoch)
+    outcome = workflow.fit(config, Path(folder), overwrite=True, on_graph=graph_read, on_epoch=epoch)
     total = {"part": "all of `dssl fit`", "seconds": round(time.perf_counter() - start, 1)}
     total["cpu"] = round(time.process_time() - cpu, 1)
     total["peak_mb"] = max(record["peak_mb"] for record in watch.records)
@@ -175,49 +176,55 @@ def measure_fit(source: str, nodes: str | None, folder: str, epochs: int | None)
 
 
 def measure_embed(run_folder: str, source: str, nodes: str | None, out: str) -> dict[str, Any]:
-    from dssl import run
-    from dssl.resolve import resolve
+    from dssl.config.resolve import resolve
+    from dssl.runs import workflow
 
     watch = Watch()
     with watch.part("`dssl embed` of the graph again, to Parquet"):
-        vectors = run.embed(Path(run_folder), resolve({"graph.source": source, "graph.nodes": nodes}).graph)
+        vectors = workflow.embed(Path(run_folder), resolve({"graph.source": source, "graph.nodes": nodes}).graph)
         vectors.save(out)
     return {"parts": watch.records, "shape": list(vectors.values.shape), "bytes": Path(out).stat().st_size}
 
 
 def measure_pack(source: str, nodes: str, out: str) -> dict[str, Any]:
-    from dssl import run, store
-    from dssl.resolve import resolve
+    from dssl.config.resolve import resolve
+    from dssl.graph import packed
+    from dssl.runs import workflow
 
     watch = Watch()
     with watch.part("`dssl pack`"):
-        store.pack(run.load_graph(resolve({"graph.source": source, "graph.nodes": nodes}).graph), out, overwrite=True)
+        packed.pack(
+            workflow.load_graph(resolve({"graph.source": source, "graph.nodes": nodes}).graph), out, overwrite=True
+        )
     with watch.part("`dssl pack --check`"):
-        store.check(out)
+        packed.check(out)
     return {"parts": watch.records}
 
 
 def write_wide(folder: Path, nodes: int, features: int) -> None:
-    from dssl import disk, store
-    from dssl.graph import Graph
+    from dssl.graph import Graph, packed
+    from dssl.runtime import out_of_core
 
     rng = np.random.default_rng(0)
-    x = disk.scratch((nodes, features))
-    for begin, block in disk.blocks(x):
+    x = out_of_core.scratch((nodes, features))
+    for begin, block in out_of_core.blocks(x):
         x[begin : begin + len(block)] = rng.standard_normal(block.shape, dtype=np.float32)
     edges = rng.integers(nodes, size=(2, 5 * nodes))
-    store.pack(Graph.from_edges(*edges, num_nodes=nodes, x=x, name="wide"), folder)
+    packed.pack(Graph.from_edges(*edges, num_nodes=nodes, x=x, name="wide"), folder)
 
 
 def measure_limited(source: str, tiny: str, folder: str, room: int) -> dict[str, Any]:
-    from dssl import disk, load, pairs, run
-    from dssl.resolve import resolve
+    from dssl import load
+    from dssl.config.resolve import resolve
+    from dssl.methods.dssl import pair_clusters
+    from dssl.runs import workflow
+    from dssl.runtime import out_of_core
 
     settings = ["epochs=1", "batch_size=256", "fanout=[5]", "threads=1"]
-    large = disk.LARGE
-    disk.LARGE = pairs.LARGE = 1000  # the tiny graph goes the way of the large one
-    run.fit(resolve({"graph.source": tiny}, settings=settings), Path(folder), overwrite=True)
-    disk.LARGE = pairs.LARGE = large
+    large = out_of_core.LARGE
+    out_of_core.LARGE = pair_clusters.LARGE = 1000  # the tiny graph goes the way of the large one
+    workflow.fit(resolve({"graph.source": tiny}, settings=settings), Path(folder), overwrite=True)
+    out_of_core.LARGE = pair_clusters.LARGE = large
     (before,) = status("VmData")
     resource.setrlimit(resource.RLIMIT_DATA, (before + room,) * 2)
     size = load(source).x.nbytes
@@ -228,9 +235,9 @@ def measure_limited(source: str, tiny: str, folder: str, room: int) -> dict[str,
         pass
     watch = Watch()
     with watch.part("`dssl fit`, one epoch"):
-        run.fit(resolve({"graph.source": source}, settings=settings), Path(folder), overwrite=True)
+        workflow.fit(resolve({"graph.source": source}, settings=settings), Path(folder), overwrite=True)
     with watch.part("`dssl embed`, to Parquet"):
-        run.embed(Path(folder), resolve({"graph.source": source}).graph).save(Path(folder) / "again.parquet")
+        workflow.embed(Path(folder), resolve({"graph.source": source}).graph).save(Path(folder) / "again.parquet")
     return {"parts": watch.records, "size": size, "room": room, "before": before}
 
 
@@ -373,7 +380,7 @@ def main() -> None:
             options.json.write_text(json.dumps(found, indent=2) + "\n")
     text = page(found)
     print(text)
-    from dssl import files
+    from dssl.runtime import files
 
     files.write_text(options.out, text)
 

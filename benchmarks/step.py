@@ -141,14 +141,15 @@ def naive_step(folder: Path) -> Any:
 
 
 def our_graph(name: str) -> Any:
-    from dssl.datasets import load
+    from dssl.data.datasets import load
 
     return load(name).undirected()
 
 
 def our_model(in_dim: int) -> Any:
-    from dssl import encoders, methods, rng
-    from dssl.config import DSSLSettings
+    from dssl import methods, rng
+    from dssl.config.schema import DSSLSettings
+    from dssl.nn import encoders
 
     settings = DSSLSettings(
         num_factors=FACTORS,
@@ -172,7 +173,7 @@ def our_step(graph: Any) -> Any:
     """Return a function that makes one step, as `dssl.train` does, and returns loss and norm of the gradient."""
     import torch
 
-    from dssl.loader import full_batch
+    from dssl.nn.batches import full_batch
 
     model = our_model(graph.num_features).train()
     batch = full_batch(graph, torch.device("cpu"))
@@ -250,7 +251,7 @@ def work(kind: str, name: str, folder: Path, threads: int, stack: contextlib.Exi
     else:
         our_step(our_graph("synthetic:nodes=300,degree=4,classes=3,features=16"))()
         step = our_step(our_graph(name))
-        from dssl import buffers
+        from dssl.kernels import buffers
 
         stack.enter_context(buffers.reused())  # as `dssl.train` does
     Path("/proc/self/clear_refs").write_text("5")  # start the record of the largest resident size anew
@@ -458,7 +459,7 @@ def exponent(found: list[dict[str, float]], key: str) -> float:
 
 
 def draw(found: list[dict[str, float]], path: Path) -> None:
-    from dssl.plots import new_figure, save
+    from dssl.evaluation.pictures import new_figure, save
 
     figure, _ = new_figure(7.5, 3.4, panels=False)
     panels = figure.subplots(1, 2)
@@ -518,7 +519,7 @@ def short(records: list[dict[str, Any]]) -> list[str]:
 
 
 def page(records: list[dict[str, Any]], found: list[dict[str, float]], started: datetime, threads: int) -> str:
-    from dssl import environment
+    from dssl.runtime import environment
 
     about = environment.describe("python benchmarks/step.py", started=started, resumed_at=0)
     packages = ", ".join(f"{name} {about['packages'][name]}" for name in ("torch", "torch_geometric", "numba", "numpy"))
@@ -638,7 +639,7 @@ def run(options: argparse.Namespace) -> None:
     if options.json:
         options.json.write_text(json.dumps(records, indent=2) + "\n")
     if options.graphs is None:
-        from dssl import files
+        from dssl.runtime import files
 
         found = growth(options.threads, records)
         results = Path(__file__).resolve().parents[1] / "results"

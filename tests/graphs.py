@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
+from scipy import sparse
 
 from dssl.graph import Graph
+from dssl.rng import stream
+
+CPU = torch.device("cpu")
+ALL_NEIGHBOURS = (10_000,)
 
 
 def path() -> Graph:
@@ -63,3 +69,16 @@ def one_node() -> Graph:
 
 
 ALL = (path, star, two_blocks, disconnected, isolated_node, directed, no_edges, no_features, one_node)
+
+
+def random_graph(*, nodes: int = 40, weighted: bool = False, wide: bool = False, seed: int = 0) -> Graph:
+    """Random links and features; the last two nodes have no links."""
+    draw = stream(seed, "test")
+    edges = draw.integers(nodes - 2, size=(2, 90))  # the last two nodes have no links
+    x = draw.normal(size=(nodes, 7))
+    return Graph.from_edges(
+        *edges,
+        num_nodes=nodes,
+        weights=draw.random(90) + 0.1 if weighted else None,
+        x=sparse.csr_array(np.where(x > 0.5, x, 0)) if wide else x,
+    )

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from dssl import explore
-from dssl.explore_server import Server
-from dssl.factors import Factors
+from dssl.explore import view as explore
+from dssl.explore.server import Server
 from dssl.graph import Graph
+from dssl.model.factors import Factors
 
 HOSTILE = (
     "<img src=x onerror=\"document.title='broken'\">",

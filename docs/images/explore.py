@@ -19,8 +19,10 @@ from playwright.sync_api import sync_playwright
 from tests.browser.conftest import executable
 from tests.views import served
 
-from dssl import explore, files, run
-from dssl.resolve import resolve
+from dssl.config.resolve import resolve
+from dssl.explore import view as explore
+from dssl.runs import workflow
+from dssl.runtime import files
 
 SOURCE, NODE = "python:rich", "rich.console.Console"
 MOST_BYTES = 200_000
@@ -61,7 +63,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         found = options.run or Path(folder) / "run"
         if options.run is None:
-            run.fit(resolve({"graph.source": SOURCE}), found)
+            workflow.fit(resolve({"graph.source": SOURCE}), found)
         photograph(explore.of_run(found), Path(__file__).with_suffix(".png"))
 
 

@@ -14,15 +14,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dssl.convert import from_networkx, from_pyg, from_scipy, to_pyg
-    from dssl.datasets import load
-    from dssl.embeddings import Embeddings
+    from dssl.data.convert import from_networkx, from_pyg, from_scipy, to_pyg
+    from dssl.data.datasets import load
+    from dssl.data.tables import from_tables, read_edges
     from dssl.errors import DsslError
-    from dssl.factors import Factors
     from dssl.graph import Graph
-    from dssl.model import DSSL, Embedder, load_model
-    from dssl.statistics import homophily, summary
-    from dssl.tables import from_tables, read_edges
+    from dssl.graph.statistics import homophily, summary
+    from dssl.model.embeddings import Embeddings
+    from dssl.model.estimator import DSSL, Embedder, load_model
+    from dssl.model.factors import Factors
 
 # Pages of 2 MB instead of 4 kB for large tensors, where the system offers them: at a million nodes, first use of fresh
 # memory took longer than the work (results/step.md). torch reads it once, at its first allocation.
@@ -49,22 +49,22 @@ __all__ = [
 
 # Names are imported when they are first used, so that `import dssl` and `dssl --help` do not wait for torch.
 _HOME = {
-    "DSSL": "model",
+    "DSSL": "model.estimator",
     "DsslError": "errors",
-    "Embedder": "model",
-    "Embeddings": "embeddings",
-    "Factors": "factors",
+    "Embedder": "model.estimator",
+    "Embeddings": "model.embeddings",
+    "Factors": "model.factors",
     "Graph": "graph",
-    "from_networkx": "convert",
-    "from_pyg": "convert",
-    "from_scipy": "convert",
-    "from_tables": "tables",
-    "homophily": "statistics",
-    "load": "datasets",
-    "load_model": "model",
-    "read_edges": "tables",
-    "summary": "statistics",
-    "to_pyg": "convert",
+    "from_networkx": "data.convert",
+    "from_pyg": "data.convert",
+    "from_scipy": "data.convert",
+    "from_tables": "data.tables",
+    "homophily": "graph.statistics",
+    "load": "data.datasets",
+    "load_model": "model.estimator",
+    "read_edges": "data.tables",
+    "summary": "graph.statistics",
+    "to_pyg": "data.convert",
 }
 
 

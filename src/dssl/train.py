@@ -12,13 +12,15 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from dssl import buffers, distributed, rng
+from dssl import rng
 from dssl.errors import ConfigError, RunError
-from dssl.files import replacing
 from dssl.graph import Graph
-from dssl.loader import ALL
+from dssl.kernels import buffers
 from dssl.methods import Method
-from dssl.processes import threads
+from dssl.nn.batches import ALL
+from dssl.runtime import distributed
+from dssl.runtime.files import replacing
+from dssl.runtime.processes import threads
 
 Record = dict[str, float]
 
@@ -57,8 +59,8 @@ def train(
     The stream of random numbers of an epoch follows from the seed and its number. So a checkpoint needs no state
     of a generator, and training that goes on from one ends with the same bytes as training that never stopped.
 
-    In a process group each process takes a part of every batch, and all make the same steps: see `dssl.distributed`.
-    The first one writes the checkpoints, and gives the others what it reads.
+    In a process group each process takes a part of every batch, and all make the same steps: see
+    `dssl.runtime.distributed`. The first one writes the checkpoints, and gives the others what it reads.
 
     Args:
         method: a `Method`, trained in place.

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dssl import explore, explore_pages
-from dssl.explore_server import Server
+from dssl.explore import pages
+from dssl.explore import view as explore
+from dssl.explore.server import Server
 from dssl.graph import Graph
 from tests import graphs
 from tests.views import HOSTILE, made, ring, served
@@ -270,7 +271,7 @@ def test_another_site_cannot_read_it(server: Server, browser: Any) -> None:
 
 
 def test_an_export_works_on_any_web_server(view: explore.View, tmp_path: Path, open_page: Open) -> None:
-    explore_pages.export(view, tmp_path / "page")
+    pages.export(view, tmp_path / "page")
 
     class Silent(SimpleHTTPRequestHandler):
         def log_message(self, *_: Any) -> None:

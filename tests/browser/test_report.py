@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from dssl import report, run
-from dssl.resolve import resolve
+from dssl.config.resolve import resolve
+from dssl.report import page as report
+from dssl.runs import workflow
 from tests.browser.conftest import TIMEOUT
-from tests.test_report import HOSTILE, SMALL, make, table
+from tests.report.test_page import HOSTILE, SMALL, make, table
 
 Open = Callable[..., Any]
 DRAWN = "html[data-drawn]"
@@ -74,7 +75,7 @@ def test_a_phone_needs_no_scrolling_to_the_side(open_page: Open, hostile: str) -
 def test_many_nodes_are_drawn_with_webgl(browser: Any, tmp_path: Path) -> None:
     (tmp_path / "edges.csv").write_text("source,target\n" + "".join(f"{at},{at + 1}\n" for at in range(3200)))
     settings = {**SMALL, "dim": 2, "epochs": 0, "source": str(tmp_path / "edges.csv")}
-    run.fit(resolve(settings), tmp_path / "run")
+    workflow.fit(resolve(settings), tmp_path / "run")
     errors: list[str] = []
     page = browser.new_page()
     page.set_default_timeout(TIMEOUT)

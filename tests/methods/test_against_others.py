@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 import torch
 
-from dssl import datasets, rng
+from dssl import rng
+from dssl.data import datasets
+from dssl.evaluation.probe import linear_probe, random_splits
 from dssl.graph import Graph
-from dssl.model import Embedder
-from dssl.probe import linear_probe, random_splits
-from dssl.walks import walks
+from dssl.methods._walks import walks
+from dssl.model.estimator import Embedder
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # other people's warnings are theirs
 NOISE = 1.5  # percent: the deviation of Cora's accuracy over random splits

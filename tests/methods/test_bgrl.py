@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 
-from dssl import augment, encoders, rng
-from dssl.loader import full_batch
+from dssl import rng
 from dssl.methods.bgrl import BGRL, bootstrap, rising
-from tests.test_loader import CPU, random_graph
+from dssl.nn import augment, encoders
+from dssl.nn.batches import full_batch
+from tests.graphs import CPU, random_graph
 
 PLAIN: dict[str, Any] = {
     "momentum": 0.8,

@@ -6,10 +6,11 @@ import math
 
 import torch
 
-from dssl import augment, encoders, rng
-from dssl.loader import full_batch
+from dssl import rng
 from dssl.methods.cca_ssg import CCASSG, off_identity, standardised
-from tests.test_loader import CPU, random_graph
+from dssl.nn import augment, encoders
+from dssl.nn.batches import full_batch
+from tests.graphs import CPU, random_graph
 
 
 def test_the_loss_is_distance_and_decorrelation() -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dssl.config import METHODS
+from dssl.config.schema import METHODS
 from dssl.errors import DsslError
 from dssl.graph import Graph
-from dssl.model import Embedder, load_model
+from dssl.model.estimator import Embedder, load_model
 from tests import graphs
 
 INDUCTIVE = [name for name, section in METHODS.items() if section.traits.inductive]
@@ -153,9 +153,9 @@ def test_a_method_with_a_table_knows_its_nodes_by_their_ids_and_no_others(method
 
 
 def test_the_table_of_methods_has_a_row_for_each(capsys: pytest.CaptureFixture[str]) -> None:
-    from dssl import show
+    from dssl.cli import output
 
-    show.methods()
+    output.methods()
     rows = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines()}
     assert list(rows)[1:] == list(METHODS)
     assert rows["dgi"][1:5] == ["yes"] * 4
@@ -171,7 +171,7 @@ def test_every_method_has_a_page(method: str) -> None:
 
 
 def test_dssl_is_the_estimator_of_one_method() -> None:
-    from dssl.model import DSSL
+    from dssl.model.estimator import DSSL
 
     assert isinstance(Embedder.from_config(DSSL().config), DSSL)
     assert repr(model("dgi", seed=3)) == "Embedder(method='dgi', dim=4, hidden_dim=5, epochs=3, seed=3)"

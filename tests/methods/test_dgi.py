@@ -6,11 +6,12 @@ import math
 
 import torch
 
-from dssl import augment, encoders, rng
-from dssl.loader import full_batch
+from dssl import rng
 from dssl.methods.dgi import DGI, infomax
-from dssl.networks import Bilinear
-from tests.test_loader import CPU, random_graph
+from dssl.nn import augment, encoders
+from dssl.nn.batches import full_batch
+from dssl.nn.heads import Bilinear
+from tests.graphs import CPU, random_graph
 
 
 def test_the_loss_is_equation_1() -> None:

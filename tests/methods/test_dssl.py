@@ -12,12 +12,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dssl import encoders, posterior, rng
+from dssl import rng
 from dssl.graph import Graph
-from dssl.loader import Batch, degrees, full_batch, sampled_batch
-from dssl.methods.dssl import DSSLModel, local_loss, repulsion
+from dssl.methods.dssl import DSSLModel, local_loss, posterior, repulsion
+from dssl.nn import encoders
+from dssl.nn.batches import Batch, degrees, full_batch, sampled_batch
 from dssl.train import train
-from tests.test_loader import ALL, CPU, random_graph
+from tests.graphs import ALL_NEIGHBOURS, CPU, random_graph
 
 PLAIN: dict[str, Any] = {
     "in_dim": 7,
@@ -430,7 +431,7 @@ def test_one_batch_of_everything_equals_the_full_batch(change: dict[str, Any]) -
     order = np.random.default_rng(0).permutation(graph.num_nodes)
     losses = [
         whole(full_batch(graph, CPU)),
-        one(sampled_batch(graph, degrees(graph), order, ALL, 2, 0, CPU)),
+        one(sampled_batch(graph, degrees(graph), order, ALL_NEIGHBOURS, 2, 0, CPU)),
     ]
     torch.testing.assert_close(losses[0], losses[1], atol=1e-5, rtol=1e-5)
     for loss in losses:
@@ -593,7 +594,7 @@ def test_links_are_reconstructed_as_a_loop_over_nodes_says() -> None:
 
 
 def link_share(graph: Graph) -> float:
-    from dssl.readout import link_auc
+    from dssl.nn.fixed_blocks import link_auc
 
     return max(0.0, 2 * link_auc(graph, seed=0) - 1)
 

@@ -6,11 +6,12 @@ import math
 
 import torch
 
-from dssl import encoders, rng
-from dssl.encoders import Encoder
-from dssl.loader import full_batch
+from dssl import rng
 from dssl.methods.gae import GAE, VGAE, divergence, reconstruction
-from tests.test_loader import CPU, random_graph
+from dssl.nn import encoders
+from dssl.nn.batches import full_batch
+from dssl.nn.encoders import Encoder
+from tests.graphs import CPU, random_graph
 
 
 def encoder() -> Encoder:

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from dssl import encoders, rng
+from dssl import rng
 from dssl.graph import Graph
-from dssl.loader import full_batch
 from dssl.methods import gca
 from dssl.methods.gca import GCA, contrast, extent, link_scores, node_centrality, unimportance
-from tests.test_loader import CPU, random_graph
+from dssl.nn import encoders
+from dssl.nn.batches import full_batch
+from tests.graphs import CPU, random_graph
 
 PLAIN: dict[str, Any] = {
     "centrality": "degree",

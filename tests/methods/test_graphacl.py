@@ -7,10 +7,11 @@ import math
 import torch
 import torch.nn.functional as F
 
-from dssl import encoders, rng
-from dssl.loader import full_batch
+from dssl import rng
 from dssl.methods.graphacl import GraphACL, asymmetric
-from tests.test_loader import CPU, random_graph
+from dssl.nn import encoders
+from dssl.nn.batches import full_batch
+from tests.graphs import CPU, random_graph
 
 
 def test_the_loss_is_a_contrast_of_links_with_random_nodes() -> None:

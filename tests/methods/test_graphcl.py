@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from dssl import augment, encoders, rng
-from dssl.loader import full_batch
+from dssl import rng
 from dssl.methods.graphcl import GraphCL, nt_xent
-from tests.test_loader import CPU, random_graph
+from dssl.nn import augment, encoders
+from dssl.nn.batches import full_batch
+from tests.graphs import CPU, random_graph
 
 PLAIN: dict[str, Any] = {
     "objective": "infomax",

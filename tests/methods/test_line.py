@@ -7,8 +7,8 @@ import pytest
 
 from dssl.graph import Graph
 from dssl.methods.line import LINE
-from dssl.model import Embedder
-from tests.test_loader import CPU
+from dssl.model.estimator import Embedder
+from tests.graphs import CPU
 
 
 def bipartite() -> Graph:

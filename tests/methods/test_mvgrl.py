@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from dssl import augment, encoders, rng
+from dssl import rng
 from dssl.methods.mvgrl import MVGRL
-from tests.test_loader import ALL, CPU, random_graph
+from dssl.nn import augment, encoders
+from tests.graphs import ALL_NEIGHBOURS, CPU, random_graph
 
 PLAIN: dict[str, Any] = {
     "diffusion": "ppr",
@@ -64,9 +65,9 @@ def test_batches_of_both_views_have_the_same_centres() -> None:
     graph = random_graph()
     method = model()
     method.prepare(graph, seed=0)
-    (whole,) = method.batches(graph, batch_size=0, fanout=ALL, seed=0, epoch=0, device=CPU)
+    (whole,) = method.batches(graph, batch_size=0, fanout=ALL_NEIGHBOURS, seed=0, epoch=0, device=CPU)
     wanted = [side.detach() for side in method._vectors(whole)]
-    for views in method.batches(graph, batch_size=9, fanout=ALL, seed=0, epoch=0, device=CPU):
+    for views in method.batches(graph, batch_size=9, fanout=ALL_NEIGHBOURS, seed=0, epoch=0, device=CPU):
         count = views[0].num_centres
         centres = views[0].nodes[:count]
         assert (centres == views[1].nodes[:count]).all()

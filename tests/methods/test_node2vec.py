@@ -10,8 +10,8 @@ import torch
 
 from dssl.graph import Graph
 from dssl.methods.node2vec import Node2Vec
-from dssl.model import Embedder
-from tests.test_loader import CPU
+from dssl.model.estimator import Embedder
+from tests.graphs import CPU
 
 PLAIN: dict[str, Any] = {"walk_length": 10, "window": 3, "negatives": 3, "step_size": 0.1, "epochs": 30}
 

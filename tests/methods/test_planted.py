@@ -7,9 +7,9 @@ import pytest
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_mutual_info_score
 
+from dssl.data.synthetic import planted_pairs
 from dssl.graph import Graph
-from dssl.model import DSSL
-from dssl.synthetic import planted_pairs
+from dssl.model.estimator import DSSL
 
 REASONS = 4
 

@@ -7,9 +7,10 @@ import math
 import numpy as np
 import torch
 
-from dssl import encoders, rng
+from dssl import rng
 from dssl.methods.sage import UnsupervisedSAGE, partners, walk_loss
-from tests.test_loader import ALL, CPU, random_graph
+from dssl.nn import encoders
+from tests.graphs import ALL_NEIGHBOURS, CPU, random_graph
 
 
 def model() -> UnsupervisedSAGE:
@@ -47,7 +48,7 @@ def test_partners_are_within_reach_and_each_node_with_links_has_one() -> None:
 def test_batches_of_all_neighbours_have_the_loss_of_the_whole_graph() -> None:
     graph = random_graph()
     method = model().eval()
-    options = {"fanout": ALL, "seed": 1, "epoch": 0, "device": CPU}
+    options = {"fanout": ALL_NEIGHBOURS, "seed": 1, "epoch": 0, "device": CPU}
     (whole,) = method.batches(graph, batch_size=0, **options)
     parts = list(method.batches(graph, batch_size=9, **options))
     wanted = float(method(whole).detach())

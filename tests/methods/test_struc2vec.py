@@ -9,7 +9,7 @@ from scipy import sparse
 
 from dssl.graph import Graph
 from dssl.methods.struc2vec import layer, upward, weights_in_rows
-from dssl.model import Embedder
+from dssl.model.estimator import Embedder
 
 
 def barbells(number: int) -> Graph:

@@ -1,6 +1,6 @@
 """One file per paper. A method is handed its encoder, owns its loss, and knows no optimiser, data set or file.
 
-The registry is `dssl.config.METHODS`: a section of settings for each method, which says where its class is.
+The registry is `dssl.config.schema.METHODS`: a section of settings for each method, which says where its class is.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from dssl.config import MethodSettings
-from dssl.encoders import Encoder
+from dssl.config.schema import MethodSettings
 from dssl.graph import Graph
+from dssl.nn.encoders import Encoder
 
 
 class Method(Protocol):

@@ -30,11 +30,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dssl.augment import drop_links, mask_columns
-from dssl.encoders import BatchNorm, Dense, Encoder, Layers
 from dssl.graph import Graph
-from dssl.learner import Learner, follow
-from dssl.loader import Batch
+from dssl.methods.base import Learner, follow
+from dssl.nn.augment import drop_links, mask_columns
+from dssl.nn.batches import Batch
+from dssl.nn.encoders import BatchNorm, Dense, Encoder, Layers
 
 
 class BGRL(Learner):

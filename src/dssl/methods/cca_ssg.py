@@ -20,10 +20,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from dssl.augment import drop_links, mask_columns
-from dssl.encoders import Encoder
-from dssl.learner import Learner
-from dssl.loader import Batch
+from dssl.methods.base import Learner
+from dssl.nn.augment import drop_links, mask_columns
+from dssl.nn.batches import Batch
+from dssl.nn.encoders import Encoder
 
 
 class CCASSG(Learner):

@@ -24,11 +24,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dssl.augment import shuffle_features
-from dssl.encoders import Encoder
-from dssl.learner import Learner
-from dssl.loader import Batch
-from dssl.networks import Bilinear
+from dssl.methods.base import Learner
+from dssl.nn.augment import shuffle_features
+from dssl.nn.batches import Batch
+from dssl.nn.encoders import Encoder
+from dssl.nn.heads import Bilinear
 
 
 class DGI(Learner):

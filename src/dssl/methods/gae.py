@@ -25,10 +25,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dssl.encoders import Dense, Encoder
 from dssl.graph import Graph
-from dssl.learner import Learner, sampled_links
-from dssl.loader import Batch
+from dssl.methods.base import Learner, sampled_links
+from dssl.nn.batches import Batch
+from dssl.nn.encoders import Dense, Encoder
 
 MOST_LOG_STD = 10.0  # PyG's bound, which keeps exp finite
 

@@ -30,12 +30,12 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from dssl.augment import drop_links, mask_columns
-from dssl.encoders import Dense, Encoder
 from dssl.graph import Graph
-from dssl.learner import Learner
-from dssl.loader import Batch
-from dssl.matrices import mean_matrix
+from dssl.graph.matrices import mean_matrix
+from dssl.methods.base import Learner
+from dssl.nn.augment import drop_links, mask_columns
+from dssl.nn.batches import Batch
+from dssl.nn.encoders import Dense, Encoder
 
 Centrality = Literal["degree", "pagerank", "eigenvector"]
 Floats = NDArray[np.float64]

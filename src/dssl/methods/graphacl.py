@@ -25,9 +25,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dssl.encoders import Dense, Encoder
-from dssl.learner import Learner, follow, sampled_links
-from dssl.loader import Batch
+from dssl.methods.base import Learner, follow, sampled_links
+from dssl.nn.batches import Batch
+from dssl.nn.encoders import Dense, Encoder
 
 
 class GraphACL(Learner):

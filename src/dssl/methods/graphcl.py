@@ -32,11 +32,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dssl.augment import VIEWS, shuffle_features
-from dssl.encoders import Dense, Encoder
-from dssl.learner import Learner
-from dssl.loader import Batch
-from dssl.networks import Bilinear
+from dssl.methods.base import Learner
+from dssl.nn.augment import VIEWS, shuffle_features
+from dssl.nn.batches import Batch
+from dssl.nn.encoders import Dense, Encoder
+from dssl.nn.heads import Bilinear
 
 
 class GraphCL(Learner):
@@ -45,7 +45,7 @@ class GraphCL(Learner):
     Args:
         encoder: the encoder, whose output goes through a PReLU.
         objective: ``infomax`` or ``nt-xent``.
-        first_view: augmentation of the first view, a name of `dssl.augment.VIEWS`.
+        first_view: augmentation of the first view, a name of `dssl.nn.augment.VIEWS`.
         second_view: that of the second.
         strength: share of nodes or links that a view changes.
         temperature: τ of nt-xent.

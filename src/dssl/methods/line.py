@@ -29,8 +29,8 @@ from torch import Tensor
 
 from dssl import rng
 from dssl.graph import Graph
-from dssl.lookup import Lookup, Starts
-from dssl.walks import Draws, draw, train_pairs
+from dssl.methods._walks import Draws, draw, train_pairs
+from dssl.methods.table import Lookup, Starts
 
 
 class LINE(Lookup):

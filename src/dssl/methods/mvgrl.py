@@ -18,8 +18,9 @@ Vectors of nodes in one view go with the summary of the other and not those of n
 with s the sigmoid of the mean and D bilinear. The embedding is :math:`h^A + h^S`.
 
 Where we differ: S is kept to the ``neighbours`` largest entries of a node and found by spreading mass from each node
-(`dssl.diffusion`), where the paper inverts a matrix of N² entries; the encoder takes it as a graph with weights, so
-that any encoder serves. The paper trains on samples of 2,000 nodes; here it is the whole graph, or mini-batches.
+(`dssl.methods._diffusion`), where the paper inverts a matrix of N² entries; the encoder takes it as a graph with
+weights, so that any encoder serves. The paper trains on samples of 2,000 nodes; here it is the whole
+graph, or mini-batches.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from dssl.augment import shuffle_features
-from dssl.diffusion import coefficients, diffuse
-from dssl.encoders import Encoder
 from dssl.graph import Graph
-from dssl.learner import Learner
-from dssl.loader import Batch, full_batch, mini_batches
-from dssl.networks import Bilinear
+from dssl.methods._diffusion import coefficients, diffuse
+from dssl.methods.base import Learner
+from dssl.nn.augment import shuffle_features
+from dssl.nn.batches import Batch, full_batch, mini_batches
+from dssl.nn.encoders import Encoder
+from dssl.nn.heads import Bilinear
 
 Views = tuple[Batch, Batch]
 

@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dssl.graph import Graph
-from dssl.lookup import SkipGram
-from dssl.walks import Draws, walks
+from dssl.methods._walks import Draws, walks
+from dssl.methods.table import SkipGram
 
 
 class Node2Vec(SkipGram):

@@ -24,13 +24,14 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dssl import distributed, rng
-from dssl.averages import degrees
-from dssl.encoders import Encoder
+from dssl import rng
 from dssl.graph import Graph
-from dssl.learner import Learner
-from dssl.loader import Batch, sampled_batch
-from dssl.walks import Draws, draw, walks
+from dssl.graph.adjacency import degrees
+from dssl.methods._walks import Draws, draw, walks
+from dssl.methods.base import Learner
+from dssl.nn.batches import Batch, sampled_batch
+from dssl.nn.encoders import Encoder
+from dssl.runtime import distributed
 
 
 class Drawn(NamedTuple):

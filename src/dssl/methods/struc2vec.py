@@ -9,9 +9,10 @@ Walks go through a graph of K layers in which nodes are linked by how alike thei
     w_k(u, v) &= e^{-f_k(u, v)} \\
     w(u_k, u_{k+1}) &= \log(\Gamma_k(u) + e), \qquad w(u_k, u_{k-1}) = 1
 
-with R_k the ring of nodes k links away, s its ordered degrees, g their distance (`dssl.structural`) and Γ_k(u) how many
-of u's links in layer k weigh more than the mean. A walk stays in its layer with the chance ``stay`` and then goes along
-w_k; otherwise it changes layer. Skip-gram on the walks gives the vectors.
+with R_k the ring of nodes k links away, s its ordered degrees, g their distance
+(`dssl.methods._structural_distance`) and Γ_k(u) the number of u's links in layer k that weigh more than the mean.
+A walk stays in its layer with the probability ``stay`` and then follows w_k; otherwise it changes layer. Skip-gram on
+the walks gives the vectors.
 
 All three of the paper's ways to save time are on: compressed sequences, nodes of like degree compared only, and few
 layers. Where we differ: negative sampling in place of hierarchical softmax; an epoch is one walk from each node.
@@ -24,9 +25,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dssl.graph import Graph
-from dssl.lookup import SkipGram
-from dssl.structural import candidates, degree_sequences, distances
-from dssl.walks import Draws, layered_walks, running_sums
+from dssl.methods._structural_distance import candidates, degree_sequences, distances
+from dssl.methods._walks import Draws, layered_walks, running_sums
+from dssl.methods.table import SkipGram
 
 
 class Struc2Vec(SkipGram):

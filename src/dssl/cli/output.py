@@ -1,0 +1,283 @@
+"""What the commands print when they are done: tables with Rich on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from dssl.cli.progress import line, number
+from dssl.config.fields import changed, to_toml
+from dssl.errors import ConfigError, DsslError, nearest
+from dssl.runs import run_folder, workflow
+
+if TYPE_CHECKING:
+    from dssl.studies.compare import Comparison
+    from dssl.studies.tune import Outcome
+
+
+def outcome(found: workflow.Outcome, *, quiet: bool) -> None:
+    """Print the end of a training: what, how long, how it went, where the files are, and what to do next."""
+    for sentence in found.warnings:
+        Console(stderr=True).print(f"[yellow]warning:[/yellow] {escape(sentence)}", highlight=False, soft_wrap=True)
+    if quiet:
+        _out().print(str(found.folder), markup=False, highlight=False, soft_wrap=True)
+        return
+    seconds, memory = found.environment["seconds"], found.environment["peak_memory_mb"]
+    table = _pairs()
+    table.add_row("graph", _graph_line(found.graph))
+    if found.changes:
+        table.add_row("prepared", escape("; ".join(found.changes)))
+    table.add_row("time", f"{seconds:.1f} s, {memory:,.0f} MB at most")
+    if found.record:
+        table.add_row("training", f"{int(found.record['epoch'])} epochs, {line(found.record)}")
+    table.add_row("folder", escape(str(found.folder)))
+    table.add_row("next", f"dssl evaluate {escape(str(found.folder))}")
+    _out().print(table)
+
+
+def tuned(found: Outcome, *, source: str, select: str, quiet: bool) -> None:
+    """Print what a search found, where it is, and how to use it."""
+    if quiet:
+        _out().print(str(found.recipe), markup=False, highlight=False, soft_wrap=True)
+        return
+    table = _pairs()
+    table.add_row("best", f"{select} {number(found.value)} of {found.done} trials")
+    for path, value in found.changes.items():
+        table.add_row("", escape(f"{path} = {value}"))
+    if found.failed:
+        table.add_row("failed", escape(f"{len(found.failed)} trials, the first with: {found.failed[0]}"))
+    table.add_row("recipe", escape(str(found.recipe)))
+    table.add_row("next", escape(f"dssl fit {source} --recipe {found.recipe}"))
+    _out().print(table)
+
+
+def evaluation(folder: Path, result: Mapping[str, Any]) -> None:
+    """Print an evaluation beside the sanity baselines."""
+    console = _out()
+    console.print(_evaluation_table(result))
+    console.print(escape(_splits_line(result)), soft_wrap=True, highlight=False)
+    reasons = [f"no {part}: {reason}" for part, reason in result.get("skipped", {}).items()]
+    for text in [
+        *reasons,
+        result.get("verdict", ""),
+        f"open {folder / run_folder.PICTURE}, or see all: dssl report {folder}",
+    ]:
+        if text:
+            console.print(escape(text), soft_wrap=True, highlight=False)
+
+
+def evaluations(results: Mapping[Path, Mapping[str, Any]]) -> None:
+    """Print the accuracy of several runs, and for those of one configuration the spread over seeds and over splits."""
+    from dssl.evaluation.evaluate import across_seeds
+
+    console = _out()
+    table = Table("run", "seed", "accuracy", "± over splits", "verdict", box=None, pad_edge=False)
+    groups: dict[str, dict[int, Mapping[str, Any]]] = {}
+    for folder, result in results.items():
+        config = run_folder.read_config(folder)
+        accuracy = result.get("probe", {}).get("accuracy", {"mean": None, "std": None})
+        numbers = [number(accuracy[name]) for name in ("mean", "std")]
+        table.add_row(escape(str(folder)), str(config.seed), *numbers, escape(result.get("verdict", "no probe")))
+        if "probe" in result:
+            alike = to_toml(config.model_copy(update={"seed": 0}))
+            groups.setdefault(alike, {})[config.seed] = result
+    console.print(table)
+    for found in groups.values():
+        if len(found) > 1:
+            seeds = sorted(found)
+            console.print()
+            console.print(_spread_table(across_seeds([found[seed] for seed in seeds])))
+            told = f"seeds {', '.join(map(str, seeds))}; {_splits_line(found[seeds[0]])}"
+            console.print(escape(told), soft_wrap=True, highlight=False)
+
+
+def _spread_table(spread: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Means of the measures, with standard deviation and 95% interval over seeds, and the same over splits."""
+    table = Table("", "mean", box=None, pad_edge=False)
+    for over in ("seeds", "splits"):
+        table.add_column(f"± over {over}")
+        table.add_column("interval of the mean")
+    for name, score in spread.items():
+        cells = []
+        for over in ("seeds", "splits"):
+            interval = score[over]["interval"]
+            cells += [number(score[over]["std"]), " to ".join(map(number, interval)) if interval else "–"]
+        table.add_row(f"probe {name}".replace("_", " "), number(score["mean"]), *cells)
+    return table
+
+
+def comparison(found: Comparison) -> None:
+    """Show methods beside each other, the best of each measure in bold."""
+    table = Table(*found.header, box=None, pad_edge=False)
+    for row in found.rows():
+        table.add_row(*(Text(text.strip("*"), style="bold" if text.startswith("**") else "") for text in row))
+    console = _out()
+    console.print(f"Methods on {found.graph}. {found.notes[0]}", markup=False, highlight=False)
+    console.print(table)
+    for words in found.notes[1:]:
+        console.print(words, style="dim", markup=False, highlight=False)
+    for words in found.failed:
+        console.print(f"left out: {words}", markup=False, soft_wrap=True)
+
+
+def info(folder: Path) -> None:
+    """Print what is in a run folder; a damaged part is named, and the rest is shown."""
+    config = run_folder.read_config(folder, finished=False)
+    console = _out()
+    table = _pairs()
+    table.add_row("run", escape(str(folder)) + ("" if (folder / run_folder.ENVIRONMENT).exists() else " (unfinished)"))
+    described = _part(table, folder, run_folder.GRAPH)
+    if described:
+        table.add_row("graph", _graph_line(described.get("summary", {})))
+        if described.get("changes"):
+            table.add_row("prepared", escape("; ".join(described["changes"])))
+        for sentence in described.get("warnings", []):
+            table.add_row("warning", f"[yellow]{escape(sentence)}[/yellow]")
+    others = [f"{path}={value}" for path, value in changed(config).items()]
+    table.add_row("settings", escape(", ".join(others) or "all as by default"))
+    records = run_folder.read_metrics(folder)
+    if records:
+        table.add_row("training", f"{int(records[-1]['epoch'])} epochs, {line(records[-1])}")
+    made = _part(table, folder, run_folder.ENVIRONMENT)
+    if made:
+        table.add_row(
+            "made", f"{made.get('finished')} in {made.get('seconds')} s by dssl {made['packages'].get('dssl')}"
+        )
+        table.add_row("command", escape(str(made.get("command"))))
+    result = _part(table, folder, run_folder.EVALUATION)
+    console.print(table)
+    if result:
+        console.print(_evaluation_table(result))
+        if "verdict" in result:
+            console.print(escape(result["verdict"]), soft_wrap=True, highlight=False)
+    files = Table("file", "size", "what", box=None, pad_edge=False)
+    for name, meaning in run_folder.FILES.items():
+        if (folder / name).exists():
+            files.add_row(name, f"{(folder / name).stat().st_size:,}", meaning)
+    console.print(files)
+
+
+def datasets(name: str | None) -> None:
+    """Print the known graphs, or one of them beside the paper's figures."""
+    from dssl.data import datasets as known
+
+    console = _out()
+    if name is None:
+        names = ("nodes", "edges", "features", "classes")
+        measures = ("edge_homophily", "class_average_homophily", "node_homophily", "adjusted_homophily")
+        table = Table("name", *names, "h", "ĥ", "node", "adjusted", "here", box=None, pad_edge=False)
+        for entry in known.catalogue():
+            figures = [number(entry[key]) for key in (*names, *measures)]
+            table.add_row(entry["name"], *figures, "yes" if entry["raw"] else "no")
+        console.print(table)
+        console.print("also: python:PACKAGE (python:stdlib), synthetic:h=0.25,nodes=10000, or a file of edges")
+        return
+    dataset = known.find(name)
+    table = Table(escape(dataset.name), "measured", "paper", "", box=None, pad_edge=False)
+    for row in known.compare(name):
+        agrees = {None: "", True: "as published", False: "differs"}[row.agrees]
+        table.add_row(row.quantity.replace("_", " "), number(row.ours), number(row.paper), agrees)
+    console.print(table)
+    for text in (dataset.note, f"from {dataset.origin}"):
+        if text:
+            console.print(escape(text), highlight=False, soft_wrap=True)
+
+
+def methods(only: str | None = None) -> None:
+    """Print the methods, or one of them, and what each of them can do."""
+    from dssl.config.schema import METHODS
+
+    if only is not None and only not in METHODS:
+        raise ConfigError(f"unknown method {only!r}{nearest(only, METHODS) or '; see `dssl methods`'}")
+    traits = ("inductive", "features", "directed", "weighted")
+    table = Table("name", *traits, "a step costs", "published", box=None, pad_edge=False)
+    for name in METHODS if only is None else (only,):
+        known = METHODS[name].traits
+        marks = ["yes" if getattr(known, trait) else "no" for trait in traits]
+        table.add_row(name, *marks, known.scales, known.citation)
+    _out().print(table, highlight=False)
+
+
+def recipes() -> None:
+    """Print the packaged recipes: name, title, and the data sets with the published accuracy."""
+    from dssl.config import resolve
+
+    for name in resolve.recipes():
+        recipe = resolve.read_recipe(name)
+        table = _pairs()
+        table.add_row(escape(name), escape(recipe.header.title))
+        for text in (recipe.header.source, recipe.header.notes):
+            if text:
+                table.add_row("", escape(text))
+        numbers = recipe.header.paper
+        known = [f"{each} {numbers[each]:g}" if each in numbers else each for each in recipe.names]
+        table.add_row("", escape(f"data sets: {', '.join(known)}"))
+        if public := recipe.header.published:
+            table.add_row("", escape(f"public split: {', '.join(f'{each} {public[each]:g}' for each in public)}"))
+        _out().print(table, highlight=False)
+
+
+def _out() -> Console:
+    console = Console()
+    if not console.is_terminal:
+        console.width = 160  # tables in a file or a pipe do not depend on a window
+    return console
+
+
+def _pairs() -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    return table
+
+
+def _part(table: Table, folder: Path, name: str) -> dict[str, Any]:
+    """A JSON file of the run; empty if it is missing, with a line in the table if it is damaged."""
+    if not (folder / name).exists():
+        return {}
+    try:
+        return run_folder.read_json(folder / name)
+    except DsslError as error:
+        table.add_row("damaged", f"[red]{escape(str(error))}[/red]")
+        return {}
+
+
+def _graph_line(summary: Mapping[str, Any]) -> str:
+    text = (
+        f"{summary.get('name', '?')}: {summary.get('nodes', 0):,} nodes, {summary.get('edges', 0):,} edges, "
+        f"{summary.get('features', 0):,} features, {summary.get('classes', 0):,} classes"
+    )
+    homophily = summary.get("edge_homophily")
+    return escape(text) + ("" if homophily is None else f", edge homophily {homophily:.2f}")
+
+
+def _splits_line(result: Mapping[str, Any]) -> str:
+    """What the probe was trained, chosen and tested on, in one line; empty without a probe."""
+    splits = result.get("splits")
+    if not splits:
+        return ""
+    sizes = "/".join(f"{size:,}" for size in splits["sizes"][0])
+    text = f"{splits['origin']}: {splits['count']}, the first of {sizes} nodes"
+    most = max(splits["left_out"])
+    return text if not most else f"{text}; up to {most:,} labelled nodes are in no part"
+
+
+def _evaluation_table(result: Mapping[str, Any]) -> Table:
+    """Accuracy of the linear probe beside the baselines, these best first; then what else was measured."""
+    table = Table("", "value", "±", box=None, pad_edge=False)
+    for name, score in result.get("probe", {}).items():
+        if isinstance(score, Mapping):
+            table.add_row(f"probe {name}".replace("_", " "), number(score["mean"]), number(score["std"]))
+    baselines = {name: found["accuracy"] for name, found in result.get("sanity", {}).items()}
+    for name, score in sorted(baselines.items(), key=lambda item: -item[1]["mean"]):
+        table.add_row(f"  accuracy of {name}", number(score["mean"]), number(score["std"]))
+    for part in ("kmeans", "links", "label_free"):
+        for name, value in result.get(part, {}).items():
+            table.add_row(f"{part} {name}".replace("_", " "), number(value), "")
+    return table

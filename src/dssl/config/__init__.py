@@ -1,0 +1,1 @@
+"""Settings: schema, registry of methods, look-up, resolution, recipes."""

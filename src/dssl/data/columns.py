@@ -1,0 +1,171 @@
+"""Columns of an edge list or a node table, whatever holds them: text, Parquet, or a table in memory.
+
+A source names its columns, hands out blocks of Arrow data, and can say where a row stands in the words of its user
+(`place`, `shown`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+from dssl.data.text import TextColumns, one_line, refuse_repeats
+from dssl.errors import GraphError, nearest
+
+ENDINGS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet", ".npz")
+
+
+class Columns(Protocol):
+    """A table that is read column by column."""
+
+    title: str
+    names: list[str]
+    typed: bool
+
+    def blocks(self, ids: Sequence[str], numbers: Sequence[str], *, integers: bool) -> Iterator[pa.Table]:
+        """Give the rows in blocks with the named columns; text has its ids read as integers or as text."""
+        ...
+
+    def read(self, types: Mapping[str, pa.DataType]) -> pa.Table:
+        """Give the whole table; the types are for text only, and for the columns whose type is known."""
+        ...
+
+    def place(self, row: int) -> str:
+        """Where a row stands, such as ``line 7``."""
+        ...
+
+    def shown(self, row: int, column: str) -> str:
+        """A value as it is written."""
+        ...
+
+
+def choose_column(source: Columns, wanted: str, option: str) -> str:
+    """Return the wanted column, or refuse with the names that there are."""
+    if wanted not in source.names:
+        listed = ", ".join(map(repr, source.names[:20])) + (", …" if len(source.names) > 20 else "")
+        raise GraphError(
+            f"{source.title} has no column {wanted!r} ({option}); it has {listed}{nearest(wanted, source.names)}"
+        )
+    return wanted
+
+
+def ending(path: Path) -> str:
+    """Return the ending of a file that decides how it is read, in lower case; an unknown one is refused."""
+    name = path.name.lower()
+    found = [known for known in ENDINGS if name.endswith(known)]
+    if path.is_dir():
+        raise GraphError(f"{path} is a folder; name a file in it that ends with {', '.join(ENDINGS)}")
+    if not found:
+        raise GraphError(f"{path}: the ending {path.suffix!r} is not known; use one of {', '.join(ENDINGS)}")
+    if not path.exists():
+        near = nearest(path.name, [other.name for other in path.parent.iterdir()]) if path.parent.is_dir() else ""
+        raise GraphError(f"{path} does not exist; check the name{near}")
+    if not path.stat().st_size:
+        raise GraphError(f"{path} is empty; give a file with at least one row")
+    return max(found, key=len)
+
+
+def open_columns(path: Path, *, header: bool | None, wanted: Sequence[str] = (), edges: bool) -> Columns:
+    """Open a text or Parquet file.
+
+    Args:
+        path: file whose ending says what it is.
+        header: whether the first line names the columns; none means to see for oneself.
+        wanted: columns that the user names, which a header must have.
+        edges: whether it is an edge list, which may lack a header, or a node table, which may not.
+    """
+    kind = ending(path)
+    if kind == ".parquet":
+        return ParquetColumns(path)
+    return TextColumns(path, kind, header=header, wanted=wanted, edges=edges)
+
+
+class FrameColumns:
+    """A table in memory.
+
+    Args:
+        table: its columns have types of their own.
+        title: what messages call it.
+    """
+
+    typed = True
+
+    def __init__(self, table: pa.Table, title: str) -> None:
+        self.title = title
+        # pandas hands over an index without a name as a column; it is no data.
+        self._table = table.select([name for name in table.column_names if not re.fullmatch(r"__index_\w+__", name)])
+        self.names = self._table.column_names
+        refuse_repeats(self.names, title)
+
+    def blocks(self, ids: Sequence[str], numbers: Sequence[str], *, integers: bool) -> Iterator[pa.Table]:  # noqa: ARG002
+        """Give the rows in blocks."""
+        table = self._table.select([*ids, *numbers])
+        for begin in range(0, table.num_rows, 1 << 19):
+            yield table.slice(begin, 1 << 19)
+
+    def read(self, types: Mapping[str, pa.DataType]) -> pa.Table:  # noqa: ARG002
+        """Give the whole table."""
+        return self._table
+
+    def place(self, row: int) -> str:
+        """Where a row stands."""
+        return f"row {row} (counted from 0)"
+
+    def shown(self, row: int, column: str) -> str:
+        """A value as Python shows it."""
+        return repr(self._table[column][row].as_py())
+
+
+class ParquetColumns:
+    """A Parquet file, read by row groups.
+
+    Args:
+        path: the file.
+    """
+
+    typed = True
+
+    def __init__(self, path: Path) -> None:
+        import pyarrow.parquet as pq
+
+        self.title = str(path)
+        try:
+            self._file = pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)  # or it keeps all that it read
+        except (pa.ArrowException, OSError) as error:
+            raise GraphError(
+                f"{path} is not a Parquet file ({one_line(error)}); write it again, or name it after what it is"
+            ) from None
+        self.names = self._file.schema_arrow.names
+        self.num_rows = int(self._file.metadata.num_rows)
+        refuse_repeats(self.names, self.title)
+
+    def blocks(self, ids: Sequence[str], numbers: Sequence[str], *, integers: bool) -> Iterator[pa.Table]:  # noqa: ARG002
+        """Give the rows in blocks."""
+        return self.parts([*ids, *numbers], 1 << 19)
+
+    def parts(self, columns: Sequence[str], rows: int = 1 << 13) -> Iterator[pa.Table]:
+        """Give some columns in blocks of so many rows."""
+        try:
+            for batch in self._file.iter_batches(batch_size=rows, columns=list(columns)):
+                yield pa.Table.from_batches([batch])
+        except (pa.ArrowException, OSError) as error:
+            raise GraphError(f"{self.title} cannot be read ({one_line(error)}); write it again") from None
+
+    def read(self, types: Mapping[str, pa.DataType], columns: Sequence[str] | None = None) -> pa.Table:  # noqa: ARG002
+        """Give the whole table, or some of its columns."""
+        try:
+            return self._file.read(columns=None if columns is None else list(columns))
+        except (pa.ArrowException, OSError) as error:
+            raise GraphError(f"{self.title} cannot be read ({one_line(error)}); write it again") from None
+
+    def place(self, row: int) -> str:
+        """Where a row stands."""
+        return f"row {row} (counted from 0)"
+
+    def shown(self, row: int, column: str) -> str:
+        """A value as Python shows it."""
+        return repr(self._file.read(columns=[column])[column][row].as_py())

@@ -1,0 +1,251 @@
+"""Edges -> pairs of positions, block by block: a long list never lies in memory as text, or as 64-bit numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dssl.data.columns import Columns, choose_column
+from dssl.data.text import SOURCES, TARGETS, NotIntegers
+from dssl.errors import GraphError
+from dssl.graph.features import INTEGER, is_text
+
+if TYPE_CHECKING:
+    from dssl.kernels.id_table import IdTable
+
+WEIGHTS = ("weight", "weights", "edge_weight", "w")
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeColumns:
+    """Names of the columns of an edge list; the weight may be missing."""
+
+    source: str
+    target: str
+    weight: str | None
+
+
+def edge_columns(edges: Columns, source: str | None, target: str | None, weight: str | None) -> EdgeColumns:
+    """Return the columns that the user names, or else those with a usual name, or else the first ones."""
+    for wanted, option in ((source, "source_column"), (target, "target_column"), (weight, "weight_column")):
+        if wanted is not None:
+            choose_column(edges, wanted, option)
+    if len(edges.names) < 2:
+        raise GraphError(
+            f"{edges.title} has one column ({edges.names[0]!r}); an edge list needs two, source and target"
+        )
+    source = source or usual_column(edges, SOURCES, taken=(target, weight))
+    target = target or usual_column(edges, TARGETS, taken=(source, weight))
+    if source == target:
+        raise GraphError(f"{edges.title}: the column {source!r} cannot be both source and target; choose two columns")
+    if weight is None:
+        nameless = edges.names == ["1", "2", "3"] and (source, target) in (("1", "2"), ("2", "1"))
+        weight = "3" if nameless else next((name for name in edges.names if name.lower() in WEIGHTS), None)
+    return EdgeColumns(source, target, weight)
+
+
+def usual_column(table: Columns, usual: Sequence[str], *, taken: Sequence[str | None] = ()) -> str:
+    """Return the column with a usual name, or else the first that is not taken."""
+    free = [name for name in table.names if name not in taken]
+    known = {name.lower(): name for name in reversed(free)}
+    return next((known[name] for name in usual if name in known), free[0] if free else table.names[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Edges as positions.
+
+    Args:
+        ids: the node ids; none if there are neither edges nor a node table.
+        source: start of each edge, shape ``(E,)``.
+        target: end of each edge, shape ``(E,)``.
+        weights: weight of each edge, shape ``(E,)``, or none.
+    """
+
+    ids: pa.Array | None
+    source: NDArray[np.int32]
+    target: NDArray[np.int32]
+    weights: NDArray[np.float32] | None
+
+
+def read_links(edges: Columns, columns: EdgeColumns, known: pa.Array | None, nodes: str) -> Links:
+    """Read all edges as positions.
+
+    Args:
+        edges: the edge list.
+        columns: its columns.
+        known: ids of the node table; every other id is refused. Without it, ids are numbered in ascending order.
+        nodes: what messages call the node table.
+    """
+    if known is not None and known.type == pa.string():
+        return _stream(edges, columns, known, nodes, integers=False)
+    try:
+        return _stream(edges, columns, known, nodes, integers=True)
+    except NotIntegers:
+        if known is not None:
+            _refuse_text(edges, columns, nodes)
+        return _stream(edges, columns, known, nodes, integers=False)
+
+
+def _stream(edges: Columns, columns: EdgeColumns, known: pa.Array | None, nodes: str, *, integers: bool) -> Links:
+    ends = (columns.source, columns.target)
+    positions = {name: _Growing(np.int32) for name in ends}
+    weights = _Growing(np.float32)
+    table: IdTable | None = None if known is None else table_of(known.type, known)
+    kind = None if known is None else known.type
+    row = 0
+    for block in edges.blocks(ends, [columns.weight] if columns.weight else [], integers=integers):
+        for name in ends:
+            refuse_missing(edges, block[name], name, row)
+            at = row
+            for chunk in id_chunks(edges, block[name], name):
+                if table is None:
+                    kind = chunk.type
+                    table = table_of(kind)
+                if chunk.type != kind:
+                    _refuse_type(edges, name, chunk, nodes if known is not None else f"column {columns.source!r}")
+                found = table.add(chunk)
+                if known is not None and len(table) > len(known):
+                    first = int(np.flatnonzero(found >= len(known))[0])
+                    _refuse_unknown(edges, chunk[first].as_py(), at + first, nodes)
+                positions[name].extend(found)
+                at += len(chunk)
+        if columns.weight is not None:
+            weights.extend(_checked_weights(edges, block[columns.weight], columns.weight, row))
+        row += block.num_rows
+    source, target = (positions[name].finish() for name in ends)
+    strengths = None if columns.weight is None else weights.finish()
+    if known is not None or table is None:
+        return Links(known, source, target, strengths)
+    ids, rank = _sorted(table.ids())
+    del table
+    for codes in (source, target):
+        _renumber(codes, rank)
+    return Links(ids, source, target, strengths)
+
+
+class _Growing:
+    """An array that grows at its end; the memory is moved by the system, not copied, where the system can do that."""
+
+    def __init__(self, dtype: type[np.generic]) -> None:
+        self._array: NDArray[Any] = np.empty(1 << 16, dtype)
+        self._size = 0
+
+    def extend(self, values: NDArray[Any]) -> None:
+        end = self._size + values.size
+        if end > self._array.size:
+            self._array.resize(max(end, self._array.size * 3 // 2), refcheck=False)
+        self._array[self._size : end] = values
+        self._size = end
+
+    def finish(self) -> NDArray[Any]:
+        self._array.resize(self._size, refcheck=False)
+        return self._array
+
+
+def table_of(kind: pa.DataType, ids: pa.Array | None = None) -> IdTable:
+    """Return a table for ids of a type, with the given ones in it."""
+    from dssl.kernels.id_table import IntegerTable, TextTable  # Numba takes long to import: only once ids are read
+
+    table = IntegerTable() if kind == pa.int64() else TextTable()
+    if ids is not None:
+        table.add(ids)
+    return table
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def id_chunks(source: Columns, column: pa.ChunkedArray, name: str) -> Iterator[pa.Array]:
+    """The parts of a column of ids, each int64 or string."""
+    kind = _plain_type(column.type)
+    if not pa.types.is_integer(kind) and not is_text(kind):
+        raise GraphError(
+            f"{source.title}: the ids in column {name!r} are of type {kind}; turn them into integers or text"
+        )
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(kind)
+    try:
+        yield from column.cast(pa.int64() if pa.types.is_integer(kind) else pa.string()).chunks
+    except pa.ArrowInvalid:
+        raise GraphError(f"{source.title}: an id in column {name!r} is 2**63 or more; turn the ids into text") from None
+
+
+def refuse_missing(source: Columns, column: pa.ChunkedArray, name: str, row: int) -> None:
+    """Refuse a missing id; ``row`` is the number of the first row of the column."""
+    if column.null_count:
+        at = row + pc.index(pc.is_null(column), True).as_py()
+        raise GraphError(f"{source.title}, {source.place(at)}, column {name!r}: the id is missing; fill it in")
+
+
+def _refuse_type(edges: Columns, name: str, chunk: pa.Array, others: str) -> NoReturn:
+    here, there = ("text", "integers") if chunk.type == pa.string() else ("integers", "text")
+    raise GraphError(
+        f"{edges.title}: the ids in column {name!r} are {here} (such as {chunk[0].as_py()!r}), but those in {others} "
+        f"are {there}; make them alike"
+    )
+
+
+def _refuse_text(edges: Columns, columns: EdgeColumns, nodes: str) -> None:
+    """Name the first id that is not written as an integer, where the node table has integers only."""
+    row = 0
+    ends = (columns.source, columns.target)
+    for block in edges.blocks(ends, [], integers=False):
+        odd = {name: pc.index(pc.match_substring_regex(block[name], INTEGER), False).as_py() for name in ends}
+        name = min(ends, key=lambda name: odd[name] if odd[name] >= 0 else block.num_rows)
+        if odd[name] >= 0:
+            _refuse_unknown(edges, block[name][odd[name]].as_py(), row + odd[name], f"{nodes}, which has integers only")
+        row += block.num_rows
+
+
+def _refuse_unknown(edges: Columns, value: object, row: int, nodes: str) -> NoReturn:
+    raise GraphError(
+        f"{edges.title}, {edges.place(row)}: the node {value!r} is not in {nodes}; add it there, or remove the edge"
+    )
+
+
+def _checked_weights(edges: Columns, column: pa.ChunkedArray, name: str, row: int) -> NDArray[np.float32]:
+    try:
+        if is_text(column.type) or pa.types.is_boolean(column.type):
+            raise pa.ArrowInvalid
+        values: NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise GraphError(
+            f"{edges.title}: the weights in column {name!r} are of type {column.type}; turn them into numbers"
+        ) from None
+    if values.size and not (values.min() >= 0 and values.max() < np.inf):  # false for NaN, as a missing value is too
+        at = row + int(np.flatnonzero(~(np.isfinite(values) & (values >= 0)))[0])
+        raise GraphError(
+            f"{edges.title}, {edges.place(at)}, column {name!r}: the weight {edges.shown(at, name)} is not allowed; "
+            "weights are finite numbers, not negative"
+        )
+    return values.astype(np.float32)
+
+
+def _sorted(ids: pa.Array) -> tuple[pa.Array, NDArray[np.int32]]:
+    """Return the ids in ascending order, and where each of the given ones is now."""
+    order = np.argsort(ids.to_numpy()) if ids.type == pa.int64() else pc.array_sort_indices(ids).to_numpy()
+    rank = np.empty(len(ids), np.int32)
+    rank[order] = np.arange(len(ids), dtype=np.int32)
+    return ids.take(pa.array(order)), rank
+
+
+def _renumber(codes: NDArray[np.int32], rank: NDArray[np.int32]) -> None:
+    for begin in range(0, codes.size, 1 << 20):  # in place
+        part = codes[begin : begin + (1 << 20)]
+        np.take(rank, part, out=part, mode="clip")  # without the check of each position, all of which are good
+
+
+def has_text_ids(edges: Columns, columns: EdgeColumns) -> bool:
+    """Whether the edges have types of their own, and their ids are text: then ids of a text node table are too."""
+    if not edges.typed:
+        return False
+    block = next(edges.blocks([columns.source], [], integers=True), None)
+    return block is not None and is_text(_plain_type(block[columns.source].type))

@@ -1,0 +1,321 @@
+"""Edge lists and node tables, from files or from memory -> `Graph`.
+
+Nothing is guessed silently: what is unclear or wrong is refused in one line with file, line and value.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dssl.data.columns import Columns, FrameColumns, ParquetColumns, choose_column, ending, open_columns
+from dssl.data.convert import from_scipy
+from dssl.data.edge_list import (
+    EdgeColumns,
+    edge_columns,
+    has_text_ids,
+    id_chunks,
+    read_links,
+    refuse_missing,
+    table_of,
+    usual_column,
+)
+from dssl.data.feature_blocks import encode_blocks
+from dssl.errors import GraphError
+from dssl.graph import Graph, SelfLoops
+from dssl.graph.features import BadCell, Encoding, as_integers, encode, encode_labels
+from dssl.runtime import out_of_core
+
+IDS = ("id", "node_id", "node", "nodeid", "ids")
+
+
+def read_edges(
+    path: str | Path,
+    *,
+    nodes: str | Path | None = None,
+    source_column: str | None = None,
+    target_column: str | None = None,
+    weight_column: str | None = None,
+    id_column: str | None = None,
+    label_column: str | None = None,
+    feature_columns: Sequence[str] | None = None,
+    header: bool | None = None,
+    directed: bool = False,
+    self_loops: SelfLoops = "remove",
+    encoding: Encoding | None = None,
+) -> Graph:
+    """Read a graph from an edge list, and optionally a node table.
+
+    Args:
+        path: edge list (``.csv``, ``.tsv``, ``.txt``, these with ``.gz``, ``.parquet``) or SciPy matrix (``.npz``).
+        nodes: node table in the same formats (``.npz``: a matrix of features). Its order is that of the nodes;
+            without it, they are in ascending order of their ids.
+        source_column: column with the start of each edge; by default one with a usual name, or the first. Columns
+            of text without a header are called 1, 2, ….
+        target_column: column with the end of each edge; by default one with a usual name, or the next.
+        weight_column: column with the weight of each edge; by default ``weight``, or the third of three without names.
+        id_column: column of the node table with the ids; by default one with a usual name, or the first.
+        label_column: column of the node table with the classes; by default ``label``, if there is one.
+        feature_columns: columns of the node table that become features; by default all others.
+        header: whether the first line of a text edge list names the columns; by default this is seen from the file.
+        directed: keep the direction of edges; otherwise each counts both ways.
+        self_loops: remove or keep edges from a node to itself.
+        encoding: how an earlier node table was turned into features, to treat this one alike.
+    """
+    path = Path(path)
+    nodes = None if nodes is None else Path(nodes)
+    options = _NodeOptions(id_column, label_column, feature_columns, encoding)
+    if ending(path) == ".npz":
+        return _read_matrix(path, nodes, options, directed=directed, self_loops=self_loops)
+    wanted = [name for name in (source_column, target_column, weight_column) if name is not None]
+    edges = open_columns(path, header=header, wanted=wanted, edges=True)
+    if nodes is not None and ending(nodes) == ".npz":
+        raise GraphError(f"{nodes} is a matrix, whose rows have no ids; give a node table beside the edge list {path}")
+    return _build(
+        edges,
+        None if nodes is None else open_columns(nodes, header=True, edges=False),
+        edge_columns(edges, source_column, target_column, weight_column),
+        options,
+        directed=directed,
+        self_loops=self_loops,
+        name=_stem(path),
+    )
+
+
+def from_tables(
+    edges: Any,
+    nodes: Any = None,
+    *,
+    source_column: str | None = None,
+    target_column: str | None = None,
+    weight_column: str | None = None,
+    id_column: str | None = None,
+    label_column: str | None = None,
+    feature_columns: Sequence[str] | None = None,
+    directed: bool = False,
+    self_loops: SelfLoops = "remove",
+    encoding: Encoding | None = None,
+    name: str = "graph",
+) -> Graph:
+    """Build a graph from tables in memory: pandas, polars, pyarrow, or a dict of columns. See `read_edges`.
+
+    Args:
+        edges: a row per edge.
+        nodes: a row per node.
+        source_column: column with the start of each edge.
+        target_column: column with the end of each edge.
+        weight_column: column with the weight of each edge.
+        id_column: column of the node table with the ids.
+        label_column: column of the node table with the classes.
+        feature_columns: columns of the node table that become features.
+        directed: keep the direction of edges.
+        self_loops: remove or keep edges from a node to itself.
+        encoding: how an earlier node table was turned into features.
+        name: what reports call the graph.
+
+    >>> g = from_tables({"source": ["b", "a"], "target": ["c", "b"]})
+    >>> g.ids.to_pylist(), g.num_edges
+    (['a', 'b', 'c'], 2)
+    """
+    table = FrameColumns(_as_table(edges, "the edge table"), "the edge table")
+    return _build(
+        table,
+        None if nodes is None else FrameColumns(_as_table(nodes, "the node table"), "the node table"),
+        edge_columns(table, source_column, target_column, weight_column),
+        _NodeOptions(id_column, label_column, feature_columns, encoding),
+        directed=directed,
+        self_loops=self_loops,
+        name=name,
+    )
+
+
+def _as_table(value: Any, title: str) -> pa.Table:
+    try:
+        return value if isinstance(value, pa.Table) else pa.table(value)
+    except (TypeError, ValueError, pa.ArrowException) as error:
+        text = " ".join(str(error).split())[:160]
+        raise GraphError(f"{title} ({type(value).__name__}) is no table: {text}; give a DataFrame") from None
+
+
+@dataclass(frozen=True, slots=True)
+class _NodeOptions:
+    id_column: str | None
+    label_column: str | None
+    feature_columns: Sequence[str] | None
+    encoding: Encoding | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Nodes:
+    """A node table that has been read: ids, features and labels as `Graph` takes them."""
+
+    ids: pa.Array
+    x: NDArray[np.float32] | sparse.csr_array | None
+    feature_names: tuple[str, ...] | None
+    y: NDArray[np.int64] | None
+    class_names: tuple[str, ...] | None
+    encoding: Encoding | None
+
+
+def _build(
+    edges: Columns,
+    nodes: Columns | None,
+    columns: EdgeColumns,
+    options: _NodeOptions,
+    *,
+    directed: bool,
+    self_loops: SelfLoops,
+    name: str,
+) -> Graph:
+    if nodes is None:
+        _refuse_node_options(options)
+        links = read_links(edges, columns, None, "")
+        if not links.source.size:
+            raise GraphError(f"{edges.title} holds no edges; give at least one, or a node table")
+        table = _Nodes(links.ids, None, None, None, None, None)
+    else:
+        table = _read_nodes(nodes, options, has_text_ids(edges, columns))
+        links = read_links(edges, columns, table.ids, nodes.title)
+    return Graph.from_edges(
+        links.source,
+        links.target,
+        num_nodes=len(table.ids),
+        weights=links.weights,
+        directed=directed,
+        self_loops=self_loops,
+        ids=table.ids,
+        x=table.x,
+        feature_names=table.feature_names,
+        y=table.y,
+        class_names=table.class_names,
+        encoding=table.encoding,
+        name=name,
+    )
+
+
+def _refuse_node_options(options: _NodeOptions) -> None:
+    for option in ("id_column", "label_column", "feature_columns", "encoding"):
+        if getattr(options, option) is not None:
+            raise GraphError(f"{option} is about the node table, and there is none; give one with nodes")
+
+
+def _read_nodes(nodes: Columns, options: _NodeOptions, text_ids: bool) -> _Nodes:
+    key = choose_column(nodes, options.id_column, "id_column") if options.id_column else usual_column(nodes, IDS)
+    label = options.label_column or next((name for name in nodes.names if name.lower() == "label"), None)
+    if label is not None:
+        choose_column(nodes, label, "label_column")
+    chosen = options.feature_columns
+    if chosen is None:
+        chosen = [name for name in nodes.names if name not in (key, label)]
+    for name in chosen:
+        choose_column(nodes, name, "feature_columns")
+    long = isinstance(nodes, ParquetColumns) and nodes.num_rows > out_of_core.LARGE
+    if isinstance(nodes, ParquetColumns) and long:
+        table = nodes.read({}, [key, *([] if label is None else [label])])
+    else:
+        table = nodes.read(_node_types(key, label, options.encoding))
+    if not table.num_rows:
+        raise GraphError(f"{nodes.title} holds no nodes; give at least one row")
+    ids = _node_ids(nodes, table, key, text_ids)
+    try:
+        if isinstance(nodes, ParquetColumns) and long:
+            x, names, encoding = encode_blocks(nodes.parts, nodes.num_rows, chosen, options.encoding)
+        else:
+            x, names, encoding = encode(table, chosen, options.encoding)
+        y, classes = (None, ()) if label is None else encode_labels(table[label], label)
+    except BadCell as error:
+        raise GraphError(
+            f"{nodes.title}, {nodes.place(error.row)}, column {error.column!r}: {_seen(nodes, error)} {error.advice}"
+        ) from None
+    except GraphError as error:
+        raise GraphError(f"{nodes.title}: {error}") from None
+    if x is None:
+        return _Nodes(ids, None, None, y, classes if y is not None else None, None)
+    return _Nodes(ids, x, names, y, classes if y is not None else None, encoding)
+
+
+def _seen(nodes: Columns, error: BadCell) -> str:
+    return str(error.value) if nodes.typed else f"the value {nodes.shown(error.row, error.column)}"
+
+
+def _node_types(key: str, label: str | None, encoding: Encoding | None) -> dict[str, pa.DataType]:
+    kinds = {"number": pa.float64(), "flag": pa.bool_(), "category": pa.string()}
+    fitted = {} if encoding is None else {column.name: kinds.get(column.kind) for column in encoding.columns}
+    types = {name: kind for name, kind in fitted.items() if kind is not None}
+    return types | {key: pa.string()} | ({label: pa.string()} if label is not None else {})
+
+
+def _node_ids(nodes: Columns, table: pa.Table, key: str, text_ids: bool) -> pa.Array:
+    column = table[key]
+    if not nodes.typed:
+        column = pc.if_else(pc.equal(column, ""), None, column)
+    refuse_missing(nodes, column, key, 0)
+    ids = pa.concat_arrays(list(id_chunks(nodes, column, key)))
+    if not nodes.typed and not text_ids:
+        ids = as_integers(ids)
+    positions = table_of(ids.type).add(ids)
+    repeats = np.flatnonzero(positions != np.arange(len(ids)))
+    if repeats.size:
+        second = int(repeats[0])
+        first = int(positions[second])
+        raise GraphError(
+            f"{nodes.title}, {nodes.place(second)}: the node id {ids[second].as_py()!r} occurs a second time, after "
+            f"{nodes.place(first)}; give every node one row"
+        )
+    return ids
+
+
+def _read_matrix(
+    path: Path, nodes: Path | None, options: _NodeOptions, *, directed: bool, self_loops: SelfLoops
+) -> Graph:
+    adjacency = _load_npz(path)
+    if nodes is None:
+        _refuse_node_options(options)
+        table = None
+    elif ending(nodes) == ".npz":
+        _refuse_node_options(options)
+        table = _Nodes(None, sparse.csr_array(_load_npz(nodes)), None, None, None, None)
+    else:
+        table = _read_nodes(open_columns(nodes, header=True, edges=False), options, False)
+    if table is not None and table.ids is not None and len(table.ids) != adjacency.shape[0]:
+        raise GraphError(
+            f"{nodes} has {len(table.ids)} nodes, but {path} is a matrix of {adjacency.shape[0]} rows; give as many"
+        )
+    try:
+        graph = from_scipy(
+            adjacency,
+            None if table is None else table.x,
+            None if table is None else table.y,
+            None if table is None else table.ids,
+            directed=directed,
+            self_loops=self_loops,
+            feature_names=None if table is None else table.feature_names,
+            class_names=None if table is None else table.class_names,
+            name=_stem(path),
+        )
+    except GraphError as error:
+        raise GraphError(f"{path}: {error}") from None
+    return graph if table is None else graph.replace(encoding=table.encoding)
+
+
+def _load_npz(path: Path) -> Any:
+    try:
+        return sparse.load_npz(path)  # which never unpickles
+    except (ValueError, OSError, KeyError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
+        text = " ".join(str(error).split())[:160]
+        raise GraphError(
+            f"{path} is not a SciPy sparse matrix ({text}); write one with scipy.sparse.save_npz"
+        ) from None
+
+
+def _stem(path: Path) -> str:
+    return path.name.removesuffix(".gz").rpartition(".")[0] or path.name

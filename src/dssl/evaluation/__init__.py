@@ -1,0 +1,1 @@
+"""Probe, splits, baselines, link prediction, projection."""

@@ -1,0 +1,95 @@
+"""What the factors mean: the reason of an undirected link, and whether classes that link alike have like factors."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dssl.errors import GraphError
+from dssl.graph import Graph
+from dssl.graph.statistics import neighborhood_similarity
+
+
+def merge_mirrored(graph: Graph, q: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Posteriors of undirected links from those of their two directions.
+
+    A reason that joins two different kinds of nodes looks different from the two ends, and DSSL, whose factors are
+    shifts from the centre to the neighbour, has a factor for each. Factor k' is the mirror of k if each is the
+    other's most frequent partner on the opposite direction of links. Mirrors are merged into one (a factor may be
+    its own), and the posteriors of both directions averaged. No label and no true reason is looked at.
+
+    Args:
+        graph: an undirected graph.
+        q: posterior of each arc, in the order of ``graph.indices``, shape ``(A, K)``.
+
+    Returns:
+        A posterior over the G merged factors, the same for both directions, shape ``(A, G)``.
+
+    >>> graph = Graph.from_edges([0, 0], [1, 2])
+    >>> there, back = [0.9, 0.1], [0.2, 0.8]
+    >>> merge_mirrored(graph, np.array([there, there, back, back], np.float32)).shape
+    (4, 1)
+    """
+    if graph.directed:
+        raise GraphError(f"graph {graph.name!r} is directed: its links have one direction, and nothing is to be merged")
+    opposite = q[_opposite(graph)]
+    partner = (q.T @ opposite).argmax(axis=1)
+    own = np.arange(q.shape[1])
+    group = np.where(partner[partner] == own, np.minimum(own, partner), own)
+    _, group = np.unique(group, return_inverse=True)
+    members = np.eye(int(group.max(initial=-1)) + 1, dtype=np.float32)[group]  # (K, G)
+    return np.asarray((q + opposite) / 2 @ members, np.float32)
+
+
+def class_similarity(graph: Graph, q: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Cosine between the mean posteriors of each two classes (the paper's section 4.4), shape ``(C, C)``.
+
+    Args:
+        graph: a labelled graph.
+        q: q(k | v_i) of each node, shape ``(N, K)``; nodes without links have zeros and are left out.
+
+    >>> graph = Graph.from_edges([0, 1], [1, 2], y=[0, 1, 0])
+    >>> class_similarity(graph, np.array([[1, 0], [0, 1], [1, 0]], np.float32))
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    if graph.y is None:
+        raise GraphError(f"graph {graph.name!r} has no labels; similarity of classes needs a label column")
+    means = np.full((graph.num_classes, q.shape[1]), np.nan)
+    for label in range(graph.num_classes):
+        rows = q[(graph.y == label) & q.any(axis=1)]
+        if len(rows):
+            means[label] = rows.mean(axis=0, dtype=np.float64)
+    unit = means / np.linalg.norm(means, axis=1, keepdims=True)
+    similarity: NDArray[np.float64] = unit @ unit.T
+    return similarity
+
+
+def similarity_correlation(graph: Graph, q: NDArray[np.float32], *, diagonal: bool = True) -> float:
+    """Pearson correlation of `class_similarity` and the cross-class neighbourhood similarity over pairs of classes.
+
+    Both are symmetric, so each pair of classes counts once. The cosines have ones on their diagonal whatever was
+    learnt; without it, a graph needs three classes. NaN where the correlation is not defined.
+
+    Args:
+        graph: a labelled graph.
+        q: q(k | v_i) of each node, shape ``(N, K)``.
+        diagonal: whether the pairs of a class with itself count.
+    """
+    pairs = np.triu_indices(graph.num_classes, 0 if diagonal else 1)
+    learnt, true = class_similarity(graph, q)[pairs], neighborhood_similarity(graph)[pairs]
+    known = np.isfinite(learnt) & np.isfinite(true)
+    learnt, true = learnt[known], true[known]
+    if known.sum() < 2 or min(np.ptp(learnt), np.ptp(true)) < 1e-12:
+        return math.nan
+    return float(np.corrcoef(learnt, true)[0, 1])
+
+
+def _opposite(graph: Graph) -> NDArray[np.int64]:
+    """Place of the arc from j to i for each arc from i to j, shape ``(A,)``."""
+    size = graph.num_nodes
+    places = sparse.csr_array((np.arange(graph.num_arcs), graph.indices, graph.indptr), shape=(size, size))
+    return np.asarray(places.T.tocsr().data, np.int64)

@@ -1,0 +1,265 @@
+"""Pictures of a run: a map of the embedding, and the curves of the training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dssl.errors import DsslError
+from dssl.rng import stream
+from dssl.runtime.files import replacing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's colours (without black), which people with any colour vision can tell apart, darker yellow.
+COLOURS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#c9b700", "#555555")
+MARKERS = ("o", "^", "s")
+UNLABELLED = "#c8c8c8"
+NOT_CURVES = ("epoch", "step")
+
+
+def embedding_map(
+    points: NDArray[np.floating[Any]],
+    path: str | Path,
+    *,
+    labels: ArrayLike | None = None,
+    class_names: Sequence[str] | None = None,
+    title: str = "Map of the embedding",
+    note: str = "",
+) -> None:
+    """Draw the nodes in the plane, coloured by class, as a PNG.
+
+    Args:
+        points: place of each node, as `dssl.evaluation.projection` finds it, shape ``(N, 2)``.
+        path: where to write.
+        labels: class of each node, −1 where unknown, shape ``(N,)``.
+        class_names: a name for each class.
+        title: text above the map.
+        note: text below it.
+    """
+    places: NDArray[np.float64] = np.asarray(points, dtype=np.float64)
+    n = len(places)
+    if places.shape != (n, 2) or not n or not np.isfinite(places).all():
+        raise DsslError(f"a map needs finite places in the plane of at least one node, not shape {places.shape}")
+    classes = np.full(n, -1) if labels is None else np.asarray(labels)
+    if classes.shape != (n,):
+        raise DsslError(f"{classes.size} labels for a map of {n} nodes; give one label per node")
+    figure, axes = new_figure(8.6, 6.4)
+    handles = _scatter(axes, places, classes, class_names)
+    axes.set_title(title, loc="left", fontsize=13)
+    axes.set_xlabel(note, loc="left", fontsize=9, color="#666666")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.spines[:].set_color("#dddddd")
+    if labels is not None:
+        axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=9)
+    save(figure, Path(path))
+
+
+def training_curves(metrics: Sequence[dict[str, Any]], path: str | Path, *, title: str = "Training") -> None:
+    """Draw each logged number over the epochs in a small panel of its own, as a PNG.
+
+    Args:
+        metrics: the records of ``metrics.jsonl``; ``epoch`` (or ``step``, or else the position) is the horizontal axis.
+        path: where to write.
+        title: text above the panels.
+    """
+    names = list(dict.fromkeys(k for record in metrics for k, v in record.items() if _is_curve(k, v)))
+    if not names:
+        raise DsslError("the metrics hold no numbers to draw; train for at least one epoch first")
+    columns = min(4, len(names))
+    rows = math.ceil(len(names) / columns)
+    figure, _ = new_figure(3.0 * columns, 2.2 * rows + 0.5, panels=False)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=13)
+    clock = next((name for name in NOT_CURVES if all(name in record for record in metrics)), None)
+    for at, name in enumerate(names):
+        axes = figure.add_subplot(rows, columns, at + 1)
+        records = [(i, record) for i, record in enumerate(metrics) if _is_curve(name, record.get(name))]
+        x = [i if clock is None else record[clock] for i, record in records]
+        axes.plot(
+            x, [record[name] for _, record in records], color=COLOURS[0], lw=1.4, marker="o" if len(x) < 3 else ""
+        )
+        axes.set_title(name.replace("_", " "), loc="left", fontsize=10)
+        axes.tick_params(labelsize=8)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(color="#eeeeee")
+        if at >= len(names) - columns:
+            axes.set_xlabel(clock or "record", fontsize=9)
+    save(figure, Path(path))
+
+
+def _scatter(
+    axes: Axes, points: NDArray[np.float64], classes: NDArray[np.integer[Any]], class_names: Sequence[str] | None
+) -> list[Any]:
+    size = float(np.clip(600 / math.sqrt(len(points)), 1, 40))
+    known, counts = np.unique(classes[classes >= 0], return_counts=True)
+    shown = np.sort(known[np.argsort(-counts, kind="stable")[: len(COLOURS) * len(MARKERS)]])
+    rest = ~np.isin(classes, shown)
+    _dots(axes, points[rest], UNLABELLED, "o", size, "")
+    # Points of all classes in one random order: no class hides another because it comes later.
+    order = stream(0, "drawing order").permutation(np.flatnonzero(~rest))
+    for part in np.array_split(order, max(1, min(20, order.size // 200))):
+        for at, label in enumerate(shown):
+            here = part[classes[part] == label]
+            _dots(axes, points[here], *look(at), size, "")
+    handles = []
+    for at, label in enumerate(shown):
+        name = str(label) if class_names is None else str(class_names[label])
+        handles.append(_dots(axes, points[:0], *look(at), 36, name if len(name) <= 28 else name[:27] + "…"))
+    if rest.any():
+        name = "other or no label" if known.size > shown.size else "no label"
+        handles.append(_dots(axes, points[:0], UNLABELLED, "o", 36, name))
+    return handles
+
+
+def look(at: int) -> tuple[str, str]:
+    """Colour and marker of the class, column or line at this place."""
+    return COLOURS[at % len(COLOURS)], MARKERS[at // len(COLOURS) % len(MARKERS)]
+
+
+def _dots(axes: Axes, points: NDArray[np.float64], colour: str, marker: str, size: float, name: str) -> Any:
+    name = name.replace("$", r"\$")  # no formulas in class names
+    return axes.scatter(
+        points[:, 0], points[:, 1], s=size, c=colour, marker=marker, alpha=0.75, linewidths=0, label=name
+    )
+
+
+def new_figure(width: float, height: float, *, panels: bool = True) -> tuple[Figure, Any]:
+    """A figure that belongs to no window system and to no global state."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.add_subplot() if panels else None
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a picture in the format of its ending, with no date in it: the same picture is the same file."""
+    from matplotlib import rc_context
+
+    ending = path.suffix.removeprefix(".")
+    with replacing(path) as temporary, rc_context({"svg.hashsalt": "dssl"}):
+        notes = {"Date": None} if ending == "svg" else {"Software": None}
+        figure.savefig(temporary, dpi=150, format=ending, metadata=notes)
+
+
+def _is_curve(name: str, value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and math.isfinite(value) and name not in NOT_CURVES
+
+
+def dots(
+    title: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    points: Mapping[tuple[str, str], tuple[float, float, float | None]],
+    path: str | Path,
+) -> None:
+    """Draw a table as a row of dots per graph: ours with its deviation, the paper's as a hollow diamond.
+
+    Args:
+        title: above the picture.
+        rows: names of the rows, drawn from top to bottom.
+        columns: names of the columns, each a colour.
+        points: mean, deviation and the paper's mean (or none) by row and column.
+        path: where to write it, as SVG or PNG by its ending.
+    """
+    shown = [row for row in rows if any((row, column) in points for column in columns)]
+    figure, axes = new_figure(8, 1.5 + 0.42 * len(shown))
+    for at, column in enumerate(columns):
+        colour, marker = look(at)
+        here = [(place, points[row, column]) for place, row in enumerate(shown) if (row, column) in points]
+        offset = 0.6 * (at / max(len(columns) - 1, 1) - 0.5)
+        places = [place + offset for place, _ in here]
+        axes.errorbar(
+            [point[0] for _, point in here],
+            places,
+            xerr=[point[1] for _, point in here],
+            fmt=marker,
+            color=colour,
+            markersize=4,
+            linewidth=0.8,
+            label=column,
+        )
+        printed = [(point[2], place) for place, (_, point) in zip(places, here, strict=True) if point[2] is not None]
+        if printed:
+            axes.plot(
+                *zip(*printed, strict=True), linestyle="", marker="D", markersize=6, fillstyle="none", color=colour
+            )
+    axes.set_yticks(range(len(shown)), shown)
+    axes.invert_yaxis()
+    axes.grid(axis="x", linewidth=0.3)
+    axes.set_title(f"{title}\n(hollow: as printed in the paper)", fontsize=9)
+    axes.legend(fontsize=6, loc="center left", bbox_to_anchor=(1, 0.5))
+    save(figure, Path(path))
+
+
+def comparison(
+    runs: Mapping[str, Sequence[Mapping[str, float]]], measures: Mapping[str, str], path: str | Path, *, title: str
+) -> None:
+    """Draw measures of several trainings over the epochs, a panel for each measure.
+
+    Args:
+        runs: records of each training, by its name.
+        measures: what each measure is, in words, by its name in the records.
+        path: where to write it, as SVG or PNG by its ending.
+        title: above the picture.
+    """
+    figure, _ = new_figure(8, 2.6 * math.ceil(len(measures) / 2), panels=False)
+    for at, (name, words) in enumerate(measures.items()):
+        axes = figure.add_subplot(math.ceil(len(measures) / 2), 2, at + 1)
+        for number, (run, records) in enumerate(runs.items()):
+            points = [(record["epoch"], record[name]) for record in records if name in record]
+            axes.plot(*zip(*points, strict=True), color=look(number)[0], lw=1.4, label=run)
+        axes.set_title(words, fontsize=8)
+        axes.set_ylim(bottom=0)
+        axes.grid(linewidth=0.3)
+        axes.tick_params(labelsize=7)
+        if not at:
+            axes.legend(fontsize=7)
+    figure.suptitle(title, fontsize=9)
+    save(figure, Path(path))
+
+
+def trade_off(
+    points: Mapping[str, tuple[float, float, float]],
+    path: str | Path,
+    *,
+    title: str,
+    measure: str,
+    hollow: Sequence[str] = (),
+) -> None:
+    """Draw methods as named dots: what they reach over the seconds that they take.
+
+    Args:
+        points: seconds, mean and deviation by name.
+        path: where to write it, as SVG or PNG by its ending.
+        title: above the picture.
+        measure: what the means are.
+        hollow: names of those that need no training.
+    """
+    figure, axes = new_figure(8, 4.5)
+    for name, (seconds, mean, spread) in points.items():
+        colour = look(0 if name in hollow else 1)[0]
+        fill = "none" if name in hollow else "full"
+        axes.errorbar(
+            max(seconds, 0.01), mean, yerr=spread, fmt="o", color=colour, markersize=5, fillstyle=fill, linewidth=0.6
+        )
+        axes.annotate(
+            name, (max(seconds, 0.01), mean), xytext=(5, 3), textcoords="offset points", fontsize=7, color=colour
+        )
+    axes.set_xscale("log")
+    axes.set_xlabel("seconds of training (hollow: needs none)", fontsize=8)
+    axes.set_ylabel(measure, fontsize=8)
+    axes.grid(linewidth=0.3)
+    axes.set_title(title, fontsize=9)
+    save(figure, Path(path))

@@ -1,0 +1,196 @@
+"""A place in the plane for each node: t-SNE or principal components, stored beside the embeddings they belong to."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, cast, get_args
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dssl.errors import DsslError
+from dssl.model.embeddings import EMBEDDINGS, Embeddings, EmbeddingsError
+from dssl.rng import integer, stream
+from dssl.runtime.files import replacing
+
+Kind = Literal["auto", "tsne", "pca"]
+
+MAP = "map.parquet"
+FORMAT = b"3"  # raise it when coordinates come out differently: stored ones are then made anew
+SAMPLE = 10_000  # nodes that t-SNE itself places: about 1.6 s per thousand
+NEIGHBOURS = 5  # the distance to the fifth is how far places are apart: no clumps are seen that are none
+MOST_PLACED = 1_000_000  # half a second per 10,000, a minute in all; their principal components take a second
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Map:
+    """The nodes in the plane.
+
+    Args:
+        points: coordinates in the order of the embeddings, float32, shape ``(N, 2)``.
+        kind: how they were found, ``"tsne"`` or ``"pca"``.
+    """
+
+    points: NDArray[np.float32]
+    kind: str
+
+    @property
+    def words(self) -> str:
+        """How they were found, for people.
+
+        >>> Map(np.zeros((20_000, 2), np.float32), "tsne").words
+        't-SNE of 10,000 of 20,000 nodes, the others beside their nearest'
+        """
+        count = len(self.points)
+        if self.kind == "pca":
+            return f"principal components of {count:,} nodes"
+        if count <= SAMPLE:
+            return f"t-SNE of {count:,} nodes"
+        return f"t-SNE of {SAMPLE:,} of {count:,} nodes, the others beside their nearest"
+
+
+def map_of(folder: Path) -> Map:
+    """Return the map of a run's embeddings, from ``map.parquet`` if that belongs to them, else made and kept there.
+
+    Args:
+        folder: a run folder.
+    """
+    source = folder / EMBEDDINGS
+    try:
+        with source.open("rb") as handle:
+            digest = hashlib.file_digest(handle, lambda: hashlib.sha256(FORMAT)).hexdigest()
+    except OSError as error:
+        raise EmbeddingsError(f"{source} cannot be read ({error.strerror}); fit the run again") from None
+    stored = _stored(folder / MAP, digest)
+    if stored is not None:
+        return stored
+    vectors = Embeddings.load(source)
+    made = Map(project(vectors.values), _kind(_checked(vectors.values), "auto"))
+    with suppress(OSError):  # a run folder may be read-only
+        _store(folder / MAP, vectors.ids, made, digest)
+    return made
+
+
+def project(values: NDArray[np.float32], *, kind: Kind = "auto", seed: int = 0) -> NDArray[np.float32]:
+    """Lay rows out in the plane.
+
+    t-SNE starts from the principal components. Of more than 10,000 rows it places a seeded sample, and each other
+    row a place beside its nearest sampled row: 100,000 rows take half a minute, not four.
+
+    Args:
+        values: finite vectors, shape ``(N, d)``.
+        kind: ``"tsne"``, ``"pca"``, or ``"auto"``: t-SNE but for rows that it makes no sense for, which are few,
+            alike or in less than three dimensions, and but for more than a million.
+        seed: of the sample and of t-SNE.
+
+    Returns:
+        Finite coordinates, shape ``(N, 2)``.
+
+    >>> project(np.ones((2, 3), np.float32)).tolist()
+    [[0.0, 0.0], [0.0, 0.0]]
+    """
+    values = _checked(values)
+    if _kind(values, kind) == "pca":
+        components = _principal_components(values, 2)
+        plane = np.zeros((len(values), 2), np.float32)
+        plane[:, : components.shape[1]] = components
+        return plane
+    components = _principal_components(values, 50)
+    placed = np.sort(stream(seed, "map").permutation(len(values))[:SAMPLE])
+    plane = np.empty((len(values), 2), np.float32)
+    plane[placed] = _tsne(components[placed], seed)
+    others = np.setdiff1d(np.arange(len(values)), placed)
+    if others.size:
+        plane[others] = _beside_nearest(components[placed], plane[placed], components[others], seed)
+    return plane
+
+
+def _checked(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    values = np.asarray(values, dtype=np.float32)
+    if values.ndim != 2 or not np.isfinite(values).all():
+        raise DsslError(f"a map needs finite vectors, one row per node, not an array of shape {values.shape}")
+    return values
+
+
+def _kind(values: NDArray[np.float32], kind: Kind) -> str:
+    """The kind of layout that rows get: t-SNE has nothing to do with fewer than ten distinct ones, or in two axes."""
+    if kind not in get_args(Kind):
+        raise DsslError(f"unknown layout {kind!r}; use one of {', '.join(get_args(Kind))}")
+    if kind == "pca" or (kind == "auto" and len(values) > MOST_PLACED):
+        return "pca"
+    components = _principal_components(values[:SAMPLE], 3)
+    distinct = len(np.unique(components[:1000], axis=0))
+    return "tsne" if components.shape[1] == 3 and distinct >= 10 else "pca"
+
+
+def _tsne(components: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
+    from openTSNE import TSNE
+
+    few = len(components) < 1000
+    model = TSNE(
+        perplexity=min(30, (len(components) - 1) / 3),
+        initialization=components[:, :2] / components[:, 0].std() * 1e-4,
+        early_exaggeration_iter=150,
+        n_iter=250,
+        neighbors="exact" if few else "annoy",
+        negative_gradient_method="bh" if few else "fft",
+        n_jobs=1,
+        random_state=integer(seed, "t-sne") % 2**31,
+    )
+    return np.asarray(model.fit(components), dtype=np.float64)
+
+
+def _beside_nearest(
+    known: NDArray[np.float64], places: NDArray[np.float32], others: NDArray[np.float64], seed: int
+) -> NDArray[np.float32]:
+    """A place for each other row beside that of its nearest known row, as far from it as places are apart.
+
+    A mean over several nearest would draw all rows to the middle of the map.
+    """
+    from sklearn.neighbors import NearestNeighbors
+
+    near = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(known.astype(np.float32))
+    at = near.kneighbors(others.astype(np.float32), return_distance=False)[:, 0]
+    around = NearestNeighbors(n_neighbors=min(NEIGHBOURS, len(places) - 1)).fit(places)
+    apart = np.median(around.kneighbors()[0][:, -1])
+    return np.asarray(places[at] + apart * stream(seed, "beside").standard_normal((len(others), 2)), np.float32)
+
+
+def _principal_components(values: NDArray[np.float32], count: int) -> NDArray[np.float64]:
+    """Coordinates along the principal axes that have variance, the largest first, shape ``(N, at most count)``."""
+    if not values.size:
+        return np.zeros((len(values), 0))
+    scale = float(np.abs(values).max()) or 1.0
+    centred = values.astype(np.float64) / scale
+    centred -= centred.mean(axis=0)
+    variance, axes = np.linalg.eigh(centred.T @ centred / len(values))
+    axes = axes[:, variance > 1e-12][:, ::-1][:, :count]
+    axes *= np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])  # the sign of an axis is arbitrary
+    return np.asarray(centred @ axes)
+
+
+def _store(path: Path, ids: pa.Array, found: Map, digest: str) -> None:
+    from pyarrow import parquet
+
+    table = pa.table({"id": ids, "x": found.points[:, 0], "y": found.points[:, 1]})
+    with replacing(path) as temporary:
+        parquet.write_table(table.replace_schema_metadata({"digest": digest, "kind": found.kind}), temporary)
+
+
+def _stored(path: Path, digest: str) -> Map | None:
+    """The map in a file; none if it is not there, damaged, or of other embeddings."""
+    from pyarrow import parquet
+
+    try:
+        table = parquet.read_table(path)
+        notes = table.schema.metadata or {}
+        if notes.get(b"digest") != digest.encode():
+            return None
+        points = np.stack([table.column(name).to_numpy() for name in ("x", "y")], axis=1)
+        return Map(points.astype(np.float32, copy=False), cast(str, notes[b"kind"].decode()))
+    except (OSError, KeyError, pa.ArrowException):
+        return None

@@ -1,0 +1,133 @@
+"""Which nodes train the probe, choose its settings and test it: by chance or as published, and kept with a run.
+
+A file of splits is ``parts``, an int8 array of shape ``(splits, N)``: 0 train, 1 validation, 2 test, −1 in no part; a
+node cannot be in two parts of it. ``origin`` says in words where the splits came from.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dssl.data import datasets
+from dssl.errors import DatasetError, RunError
+from dssl.evaluation.probe import ProbeError, Split, check_splits, random_splits
+from dssl.runtime import files
+
+RANDOM = "random"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protocol:
+    """How splits are made.
+
+    Args:
+        name: ``random``, or a kind of published splits: ``geom-gcn``, ``linkx``, ``heterophilous`` or ``public``.
+        source: the graph's name, for published ones.
+        count: number of random splits; published ones are all taken.
+        shares: shares of train, validation and test in random splits.
+        seed: of random splits.
+    """
+
+    name: str
+    source: str
+    count: int
+    shares: tuple[float, float, float]
+    seed: int
+
+    @property
+    def origin(self) -> str:
+        """Where the splits come from; the same words stand for the same splits of a graph.
+
+        >>> Protocol(name="random", source="", count=10, shares=(0.6, 0.2, 0.2), seed=0).origin
+        '10 random splits, 60/20/20, seed 0'
+        """
+        if self.name != RANDOM:
+            return f"{self.name} splits as published"
+        return f"{self.count} random splits, {'/'.join(f'{100 * share:g}' for share in self.shares)}, seed {self.seed}"
+
+    def splits(self, y: ArrayLike) -> list[Split]:
+        """Make the splits of nodes with the classes ``y`` (−1 where unknown), shape ``(N,)``, and check them."""
+        if self.name == RANDOM:
+            return random_splits(y, count=self.count, shares=self.shares, seed=self.seed)
+        found = published(self.source, self.name)
+        check_splits(found, y)
+        return found
+
+
+def published(source: str, name: str) -> list[Split]:
+    """Return the published splits of a data set; where there are none, the error says which there are.
+
+    Args:
+        source: name of the data set.
+        name: kind of splits, see `dssl.data.datasets.published_splits`.
+    """
+    try:
+        found = datasets.published_splits(source)
+    except DatasetError:
+        raise DatasetError(
+            f"graph {source!r} is no published data set, so it has no {name} splits; use the protocol random"
+        ) from None
+    if name not in found:
+        others = " or ".join([*found, RANDOM])
+        raise DatasetError(f"no {name} splits of {source!r} are on this machine; use the protocol {others}")
+    return [Split(*(np.sort(part) for part in split)) for split in found[name]]
+
+
+def kept(path: Path, y: ArrayLike, protocol: Protocol) -> list[Split]:
+    """Return the splits in a file if they are the protocol's; if not, make them and write the file."""
+    if path.exists():
+        splits, origin = load(path, y)
+        if origin == protocol.origin:
+            return splits
+    splits = protocol.splits(y)
+    save(path, splits, num_nodes=np.asarray(y).size, origin=protocol.origin)
+    return splits
+
+
+def summary(splits: Sequence[Split], y: ArrayLike, protocol: Protocol) -> dict[str, Any]:
+    """Describe splits for ``evaluation.json``: sizes of the parts, and labelled nodes in no part, of each split."""
+    labelled = int((np.asarray(y) >= 0).sum())
+    sizes = [[int(part.size) for part in split] for split in splits]
+    return {
+        "protocol": protocol.name,
+        "origin": protocol.origin,
+        "count": len(splits),
+        "labelled": labelled,
+        "sizes": sizes,
+        "left_out": [labelled - sum(parts) for parts in sizes],
+    }
+
+
+def save(path: Path, splits: Sequence[Split], *, num_nodes: int, origin: str) -> None:
+    """Write splits in one step."""
+    parts = np.full((len(splits), num_nodes), -1, dtype=np.int8)
+    for row, split in zip(parts, splits, strict=True):
+        for number, nodes in enumerate(split):
+            row[nodes] = number
+    with files.replacing(path) as temporary:
+        np.savez_compressed(temporary, parts=parts, origin=np.array(origin))
+
+
+def load(path: Path, y: ArrayLike) -> tuple[list[Split], str]:
+    """Read splits and their origin, checked against the labels ``y``, shape ``(N,)``; a damaged file is one line."""
+    labels = np.asarray(y)
+    try:
+        with np.load(path, allow_pickle=False) as content:
+            parts, origin = content["parts"], str(content["origin"])
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        raise RunError(f"{path} is damaged: no splits of nodes; delete it, and evaluate again") from None
+    if parts.dtype != np.int8 or parts.ndim != 2 or parts.shape[1] != labels.size:
+        raise RunError(f"{path} does not hold splits of {labels.size} nodes; delete it, and evaluate again")
+    splits = [Split(*(np.flatnonzero(row == number) for number in range(3))) for row in parts]
+    try:
+        check_splits(splits, labels)
+    except ProbeError as error:
+        raise RunError(f"{path}: {error}; delete the file, and evaluate again") from None
+    return splits, origin

@@ -1,0 +1,5 @@
+"""The `Graph` value and everything computed from it."""
+
+from dssl.graph.graph import Change, Graph, SelfLoops, as_ids
+
+__all__ = ["Change", "Graph", "SelfLoops", "as_ids"]

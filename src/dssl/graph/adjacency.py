@@ -1,0 +1,104 @@
+"""Averages over neighbours in large graphs: a few columns at a time, so that no array is as wide as the features.
+
+Where an encoder looks at its inputs only through P X, P² X, …, these are made once, before training (`hop_features`),
+and a batch needs no neighbours of neighbours.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dssl.graph import Graph
+from dssl.runtime import out_of_core
+
+Floats = NDArray[np.float32]
+SLAB, LEAST = 1 << 25, 16  # bytes of the columns that are in memory at a time, but at least so many columns
+
+
+def degrees(graph: Graph) -> Floats:
+    """Sum of the weights of each node's links, shape ``(N,)``."""
+    if graph.weights is None:
+        return graph.degrees.astype(np.float32)
+    return np.asarray(graph.adjacency().sum(axis=1), dtype=np.float32)
+
+
+class Averages:
+    """Products of the matrices that a graph's adjacency A becomes with dense ones, without those matrices.
+
+    Args:
+        graph: the graph; for S it should be undirected.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        total = degrees(graph)
+        self._inverse = np.divide(1, total, out=np.zeros_like(total), where=total > 0)[:, None]
+        self._root = np.reciprocal(np.sqrt(np.maximum(total, 1e-12), dtype=np.float32))[:, None] * (total > 0)[:, None]
+        self._looped = np.reciprocal(np.sqrt(total + 1, dtype=np.float32))[:, None]
+
+    def plain(self, x: Floats) -> Floats:
+        """A X for X of shape ``(N, d)``."""
+        from dssl.kernels.rowloops import sum_neighbours
+
+        return sum_neighbours(self.graph.indptr, self.graph.indices, self.graph.weights, x)
+
+    def mean(self, x: Floats) -> Floats:
+        """P X with P = D^−1 A."""
+        out = self.plain(x)
+        out *= self._inverse
+        return out
+
+    def normalised(self, x: Floats) -> Floats:
+        """D^−½ A D^−½ X, for an undirected graph."""
+        out = self.plain(x * self._root)
+        out *= self._root
+        return out
+
+    def smooth(self, x: Floats) -> Floats:
+        """S X with S = D̂^−½ (A + I) D̂^−½."""
+        scaled = x * self._looped
+        out = self.plain(scaled)
+        out += scaled
+        out *= self._looped
+        return out
+
+
+def columns_at_once(num_nodes: int) -> int:
+    """How many columns of float32 with a row per node are in memory at a time."""
+    return max(SLAB // (4 * num_nodes), LEAST)  # fewer would leave most of what is fetched from memory unused
+
+
+def hop_features(graph: Graph, hops: int) -> Floats:
+    """Return [P X | P 1 | P² X | P² 1 | …], shape ``(N, hops · (F + 1))``, for dense features.
+
+    The column of means of ones is what an encoder's bias is multiplied by: one for nodes with neighbours.
+    """
+    assert isinstance(graph.x, np.ndarray)
+    width = graph.num_features + 1
+    out = out_of_core.matrix((graph.num_nodes, hops * width))
+    links = Averages(graph)
+    step = columns_at_once(graph.num_nodes)
+    for left in range(0, width, step):
+        if left < graph.num_features:
+            slab = out_of_core.take_columns(graph.x, left, left + step)
+            if left + step >= width:
+                slab = np.hstack([slab, np.ones((graph.num_nodes, 1), np.float32)])
+        else:
+            slab = np.ones((graph.num_nodes, 1), np.float32)
+        for hop in range(hops):
+            slab = links.mean(slab)
+            out_of_core.put_columns(out, hop * width + left, slab)
+    return out
+
+
+def smooth_features(graph: Graph) -> Floats:
+    """Return S² X, shape ``(N, F)``, for dense features and an undirected graph."""
+    assert isinstance(graph.x, np.ndarray)
+    out = out_of_core.matrix((graph.num_nodes, graph.num_features))
+    links = Averages(graph)
+    step = columns_at_once(graph.num_nodes)
+    for left in range(0, graph.num_features, step):
+        slab = out_of_core.take_columns(graph.x, left, left + step)
+        out_of_core.put_columns(out, left, links.smooth(links.smooth(slab)))
+    return out

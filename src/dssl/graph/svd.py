@@ -1,0 +1,203 @@
+"""The leading singular vectors of a matrix that may be dense, sparse, or known by its products alone.
+
+Subspace iteration from a fixed start (Halko et al. 2011): the same bytes from the same matrix, no wide copy, and,
+unlike scikit-learn's, no matrix needed: S²X, which is dense where X is not, is never formed. A matrix with many rows
+and few columns has its right singular vectors from one pass over blocks of rows, which may be on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dssl import rng
+from dssl.runtime import out_of_core
+
+POWER_ITERATIONS = 6  # spectra of graphs decay slowly
+SYMMETRIC_ITERATIONS, SYMMETRIC_EXTRA = 8, 8  # of the decomposition for large graphs
+NARROW = 1024  # columns up to which a large matrix is decomposed by its columns' products
+SMALL = 256  # up to this many rows or columns, and 16 times as many of the others, LAPACK is exact and as fast
+
+Dense = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A matrix of shape ``shape`` by its product with a dense one, and its transpose's."""
+
+    times: Callable[[Dense], Dense]
+    transposed: Callable[[Dense], Dense]
+    shape: tuple[int, int]
+
+
+def truncated_svd(matrix: Dense | sparse.csr_array | Product, dim: int, *, seed: int = 0) -> Dense:
+    """Return U Σ of the ``dim`` largest singular values, shape ``(N, min(dim, N, F))``, the largest first.
+
+    Each column's sign is set so that its largest entry is positive.
+
+    >>> truncated_svd(np.array([[3.0, 0.0], [0.0, 2.0]]), 1)
+    array([[3.],
+           [0.]], dtype=float32)
+    """
+    return components(matrix, dim, seed=seed)[0]
+
+
+def components(matrix: Dense | sparse.csr_array | Product, dim: int, *, seed: int = 0) -> tuple[Dense, Dense]:
+    """Return U Σ as `truncated_svd` does, and the V of shape ``(F, min(dim, N, F))`` whose signs go with it.
+
+    >>> x = np.array([[-3.0, 0.0], [0.0, 2.0]])
+    >>> values, vectors = components(x, 1)
+    >>> bool(np.allclose(x @ vectors, values)), bool(values[0, 0] > 0)
+    (True, True)
+    """
+    if isinstance(matrix, np.ndarray) and _is_tall(matrix.shape):
+        v = _tall_vectors(matrix, dim)
+        values = np.empty((matrix.shape[0], v.shape[1]), np.float32)
+        for begin, block in out_of_core.blocks(matrix):
+            values[begin : begin + len(block)] = block @ v
+        signs = _signs(values)
+        values *= signs.astype(np.float32)
+        return values, _scaled(v, signs)
+    u, s, v = _decompose(matrix, dim, seed)
+    signs = _signs(u * s)
+    return _scaled(u * s, signs), _scaled(v, signs)
+
+
+def right_vectors(matrix: Dense | sparse.csr_array | Product, dim: int, *, seed: int = 0) -> Dense:
+    """Return V of the ``dim`` largest singular values, shape ``(F, min(dim, N, F))``: ``matrix @ V`` is U Σ.
+
+    >>> right_vectors(np.array([[3.0, 0.0], [0.0, 2.0]]), 1)
+    array([[1.],
+           [0.]], dtype=float32)
+    """
+    if not isinstance(matrix, Product) and _is_tall(matrix.shape):
+        v = _tall_vectors(matrix, dim)
+    else:
+        v = _decompose(matrix, dim, seed)[2]
+    return _scaled(v, _signs(v))
+
+
+def symmetric_components(
+    times: Callable[[Dense], Dense], size: int, dim: int, *, seed: int = 0
+) -> tuple[NDArray[np.float64], Dense]:
+    """Return the eigenvalues of largest size of a symmetric matrix, the largest first, and their vectors.
+
+    For large graphs: two arrays of ``size`` × (``dim`` + 8) are in memory, and each iteration is one product.
+
+    Args:
+        times: the product of the matrix with a dense one, as a new array.
+        size: number of rows.
+        dim: how many.
+        seed: of the start.
+
+    Returns:
+        Shapes ``(dim,)`` and ``(size, dim)``; the vectors are the right singular vectors too.
+    """
+    width = min(dim + SYMMETRIC_EXTRA, size)
+    q = rng.stream(seed, "svd").standard_normal((size, width), dtype=np.float32)
+    for _ in range(SYMMETRIC_ITERATIONS):
+        _orthonormalise(q)
+        q = times(q)
+    _orthonormalise(q)
+    after = times(q)
+    projected = np.zeros((width, width))
+    for begin, block in out_of_core.blocks(q, at_once=1 << 21):
+        projected += block.T.astype(np.float64) @ after[begin : begin + len(block)]
+    del after
+    values, turn = np.linalg.eigh((projected + projected.T) / 2)
+    order = np.argsort(-np.abs(values), kind="stable")[: min(dim, size)]
+    vectors = np.empty((size, len(order)), np.float32)
+    for begin, block in out_of_core.blocks(q):
+        vectors[begin : begin + len(block)] = block @ turn[:, order].astype(np.float32)
+    vectors *= _signs(vectors).astype(np.float32)
+    return values[order], vectors
+
+
+def _orthonormalise(columns: Dense) -> None:
+    """Turn columns into orthonormal ones of the same span, in place; directions that there are not become zeros."""
+    values, vectors = np.linalg.eigh(_products(columns))
+    scale = np.where(values > 1e-10 * max(values[-1], 1e-300), 1 / np.sqrt(np.maximum(values, 1e-300)), 0)
+    turn = (vectors * scale).astype(np.float32)
+    for begin, block in out_of_core.blocks(columns):
+        columns[begin : begin + len(block)] = block @ turn
+
+
+def _products(columns: Dense) -> NDArray[np.float64]:
+    """XᵀX, added up in double precision, by blocks of rows."""
+    out = np.zeros((columns.shape[1], columns.shape[1]))
+    for _, block in out_of_core.blocks(columns, at_once=1 << 21):
+        part = block.astype(np.float64) if block.shape[1] <= SMALL else block  # many columns take their time
+        out += part.T @ part
+    return out
+
+
+def _is_tall(shape: tuple[int, ...]) -> bool:
+    return shape[0] > out_of_core.LARGE and shape[1] <= NARROW
+
+
+def _tall_vectors(matrix: Dense | sparse.csr_array, dim: int) -> Dense:
+    """V of a matrix with many rows, by the eigenvectors of XᵀX."""
+    products = (matrix.T @ matrix).toarray() if isinstance(matrix, sparse.csr_array) else _products(matrix)
+    _, vectors = np.linalg.eigh(products.astype(np.float64))
+    return np.asarray(vectors[:, ::-1][:, : min(dim, *matrix.shape)], np.float32)
+
+
+def smoothed(x: Dense | sparse.csr_array, smoothing: sparse.csr_array) -> Product:
+    """S²X for a symmetric S, by its products."""
+    return Product(
+        lambda q: smoothing @ (smoothing @ (x @ q)),
+        lambda q: x.T @ (smoothing @ (smoothing @ q)),
+        (int(x.shape[0]), int(x.shape[1])),
+    )
+
+
+def _decompose(
+    matrix: Dense | sparse.csr_array | Product, dim: int, seed: int
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """U of shape ``(N, dim)``, the singular values, and V of shape ``(F, dim)``."""
+    shape = int(matrix.shape[0]), int(matrix.shape[1])
+    dim = min(dim, *shape)
+    if not dim:
+        return np.zeros((shape[0], 0)), np.zeros(0), np.zeros((shape[1], 0))
+    if not isinstance(matrix, Product) and min(shape) <= SMALL and max(shape) <= 16 * SMALL:
+        dense = matrix.toarray() if isinstance(matrix, sparse.csr_array) else np.asarray(matrix)
+        u, s, v = np.linalg.svd(dense.astype(np.float64), full_matrices=False)
+        return u[:, :dim], s[:dim], v[:dim].T
+    product = matrix if isinstance(matrix, Product) else _product(matrix, shape)
+    width = min(dim + 20, *shape)  # a few more directions than needed make the last ones accurate
+    q = rng.stream(seed, "svd").standard_normal((shape[1], width), dtype=np.float32)
+    for _ in range(POWER_ITERATIONS):
+        q = _orthonormal(product.transposed(_orthonormal(product.times(q))))
+    basis = _orthonormal(product.times(q))
+    back = product.transposed(basis).astype(np.float64)  # Mᵀ Q, shape (F, width)
+    values, vectors = np.linalg.eigh(back.T @ back)
+    leading, s = vectors[:, ::-1][:, :dim], np.sqrt(np.maximum(values[::-1][:dim], 0))
+    return basis @ leading, s, back @ leading / np.maximum(s, 1e-12 * max(s[0], 1e-300))
+
+
+def _product(matrix: Dense | sparse.csr_array, shape: tuple[int, int]) -> Product:
+    transposed = sparse.csr_array(matrix.T) if isinstance(matrix, sparse.csr_array) else matrix.T
+    return Product(lambda q: matrix @ q, lambda q: transposed @ q, shape)
+
+
+def _orthonormal(block: Dense) -> Dense:
+    return np.linalg.qr(block.astype(np.float32, copy=False))[0]
+
+
+def _signs(columns: NDArray[Any]) -> NDArray[Any]:
+    """The sign of the largest entry of each column."""
+    largest = np.zeros(columns.shape[1], columns.dtype)
+    every = np.arange(columns.shape[1])
+    for _, block in out_of_core.blocks(columns):
+        here = block[np.abs(block).argmax(axis=0), every]
+        largest = np.where(np.abs(here) > np.abs(largest), here, largest)  # of equal ones the first counts
+    return np.where(largest < 0, -1, 1)
+
+
+def _scaled(columns: NDArray[Any], signs: NDArray[Any]) -> Dense:
+    return np.ascontiguousarray(columns * signs, dtype=np.float32)

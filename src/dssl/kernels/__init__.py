@@ -1,0 +1,1 @@
+"""Compiled loops (Numba). Imports nothing else of the package."""

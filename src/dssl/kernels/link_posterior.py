@@ -1,0 +1,200 @@
+"""The inference head on every link in one pass, forward and backward: compiled, parallel, without a row per link.
+
+A link from i to j has the posterior q = softmax(W₂ relu(a_i + b_j) + b₂). Eight links are taken at a time: their hidden
+values fill a small scratch array, and the three products of the head, with W₂ forward, with W₂ and with the hidden
+values backward, become tiles whose sums stay in registers (`dssl.kernels.simd`). Exponentials are taken of eight
+links at once. What a link adds to its two ends is added to their rows at once.
+
+**Threads.** Rows and columns of the links are cut into the same few parts. In the first turn the parts (0, 0),
+(1, 1), … of the matrix are worked on at the same time, in the second (0, 1), (1, 2), … and so on: no two of them share
+a row or a column, so that nobody waits and no sum depends on who was first. How many parts there are follows from the
+links alone, so the result is the same, bit for bit, with any number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dssl.kernels import buffers
+from dssl.kernels._link_posterior_loops import (
+    GROUP,
+    PANEL,
+    backward_alone,
+    backward_together,
+    forward_alone,
+    forward_together,
+    scratch_size,
+)
+from dssl.kernels.simd import (
+    compiled,
+    memory,
+    use_threads,
+)
+
+Indptr = NDArray[np.int64]
+Indices = NDArray[np.int32]
+Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+
+PARTS = ((200_000, 4), (4_000_000, 8))  # links from which on rows and columns have so many parts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """Links in CSR, cut into parts that threads can work on at the same time.
+
+    Args:
+        indptr: row pointers, shape ``(C + 1,)``.
+        indices: neighbours, shape ``(A,)``.
+        weights: of the links, shape ``(A,)``.
+        num_columns: n.
+        rows: first row of each part and, last, C; shape ``(B + 1,)``.
+        starts: where in each row the links to each part of the columns begin, and where the row ends; shape
+            ``(B + 1, C)``.
+    """
+
+    indptr: Indptr
+    indices: Indices
+    weights: Floats
+    num_columns: int
+    rows: Indptr
+    starts: Indptr
+
+    @classmethod
+    def build(cls, links: sparse.csr_array, *, parts: int | None = None) -> Plan:
+        """Cut links of shape ``(C, n)`` into parts of about as many links; how many, `PARTS` says by default."""
+        indptr = cast(Indptr, links.indptr.astype(np.int64, copy=False))
+        indices = cast(Indices, links.indices.astype(np.int32, copy=False))
+        weights = cast(Floats, links.data.astype(np.float32, copy=False))
+        centres, columns = int(links.shape[0]), int(links.shape[1])
+        if parts is None:
+            several = [number for least, number in PARTS if indices.size >= least and links.has_sorted_indices]
+            parts = several[-1] if several else 1
+        if parts == 1:
+            rows, starts = np.array([0, centres], np.int64), np.stack([indptr[:-1], indptr[1:]])
+            return cls(indptr, indices, weights, columns, rows, starts)
+        shares = np.arange(1, parts) * indices.size // parts
+        rows = np.concatenate([[0], np.searchsorted(indptr, shares), [centres]]).astype(np.int64)
+        reached = np.cumsum(np.bincount(indices, minlength=columns))
+        bounds = np.searchsorted(reached, shares, side="right").astype(np.int64)
+        starts = np.empty((parts + 1, centres), np.int64)
+        _find_starts(indptr, indices, bounds, starts)
+        return cls(indptr, indices, weights, columns, rows, starts)
+
+
+@compiled
+def _find_starts(indptr: Indptr, indices: Indices, bounds: Indptr, starts: Indptr) -> None:
+    parts = starts.shape[0] - 1
+    for i in range(starts.shape[1]):
+        e = indptr[i]
+        starts[0, i] = e
+        for part in range(1, parts):
+            while e < indptr[i + 1] and indices[e] < bounds[part - 1]:
+                e += 1
+            starts[part, i] = e
+        starts[parts, i] = indptr[i + 1]
+
+
+# --- what others call -----------------------------------------------------------------------------------------------
+
+
+def _padded(array: Floats, columns: int) -> Floats:
+    """Return the array with columns of zeros up to a multiple; itself if it has as many."""
+    extra = -array.shape[1] % columns
+    return np.pad(array, ((0, 0), (0, extra))) if extra else np.ascontiguousarray(array)
+
+
+def _layouts(weight: Floats) -> tuple[Floats, Floats]:
+    """W₂ of shape (K, H) as blocks of eight factors (block, H, 8), and as panels (panel, K, 16)."""
+    whole = _padded(_padded(weight, PANEL).T, GROUP).T  # (padded K, padded H)
+    columns = whole.reshape(-1, GROUP, whole.shape[1]).transpose(0, 2, 1)
+    panels = whole.reshape(whole.shape[0], -1, PANEL).transpose(1, 0, 2)
+    return np.ascontiguousarray(columns).reshape(-1), np.ascontiguousarray(panels).reshape(-1)
+
+
+def forward(plan: Plan, arrays: Sequence[Floats], *, threads: int) -> tuple[Floats, Floats, Doubles, Doubles]:
+    """One pass over the links; see `dssl.methods.dssl.posterior.Statistics`.
+
+    Args:
+        plan: the links.
+        arrays: a ``(C, H)``, b ``(n, H)``, W₂ ``(K, H)``, b₂ ``(K,)``, and values with a row per link, ``(A, K)``, or
+            with no row at all.
+        threads: how many to use at most.
+
+    Returns:
+        P ``(C, K)``, R ``(n, K)``, the sum of the posteriors ``(K,)``, and three numbers: the weighted and the plain
+        sum of the entropies of the links' posteriors, and the weighted sum of the posterior means of the values.
+    """
+    first, second, weight, bias, values = arrays
+    parts, factors = len(plan.rows) - 1, bias.size
+    padded = factors + -factors % GROUP
+    by_centre = np.zeros((len(first), padded), np.float32)
+    by_neighbour = np.zeros((len(second), padded), np.float32)
+    usage, sums = np.zeros((parts, padded), np.float64), np.zeros((parts, 3), np.float64)
+    ends, columns = (_padded(first, PANEL), _padded(second, PANEL)), _layouts(weight)[0]
+    width = ends[0].shape[1]
+    scratch = np.zeros((parts, scratch_size(width, padded)), np.float32)
+    places = np.zeros((parts, 6 * GROUP), np.int64)
+    run = forward_together if use_threads(threads, parts) else forward_alone
+    run(
+        *_links(plan), width, factors, padded,
+        *_memories(*ends, columns, bias, values, by_centre, by_neighbour, usage, sums),
+        memory(scratch), scratch.shape[1], memory(places),
+    )  # fmt: skip
+    return by_centre[:, :factors], by_neighbour[:, :factors], usage.sum(axis=0)[:factors], sums.sum(axis=0)
+
+
+def _links(plan: Plan) -> tuple[int, ...]:
+    rows, starts, indices, weights = _memories(plan.rows, plan.starts, plan.indices, plan.weights)
+    return len(plan.rows) - 1, rows, starts, plan.starts.shape[1], indices, weights
+
+
+def _memories(*arrays: NDArray[Any]) -> list[int]:
+    return [memory(array) for array in arrays]
+
+
+def backward(
+    plan: Plan,
+    arrays: Sequence[Floats],
+    grad_centre: Floats,
+    grad_neighbour: Floats,
+    grad_entropy: float,
+    grad_total: float,
+    *,
+    threads: int,
+) -> tuple[Floats, ...]:
+    """The gradients of `forward` for its arrays, of the same shapes: posteriors are computed again, not stored."""
+    first, second, weight, bias, values = arrays
+    parts, factors = len(plan.rows) - 1, bias.size
+    padded = factors + -factors % GROUP
+    ends = _padded(first, PANEL), _padded(second, PANEL)
+    grads = _padded(grad_centre, GROUP), _padded(grad_neighbour, GROUP)
+    columns, panels = _layouts(weight)
+    found = [buffers.zeros(*end.shape).numpy() for end in ends]
+    grad_values = np.zeros_like(values)
+    width = ends[0].shape[1]
+    # A part of each turn has scratch memory of its own: the gradients of W₂ and b₂ are summed there.
+    scratch = np.zeros((parts * parts, scratch_size(width, padded)), np.float32)
+    places = np.zeros((parts, 6 * GROUP), np.int64)
+    run = backward_together if use_threads(threads, parts) else backward_alone
+    run(
+        *_links(plan), width, factors, padded, *_memories(*ends, columns, panels, bias, values, *grads),
+        np.float32(grad_entropy), np.float32(grad_total), *_memories(*found, grad_values),
+        memory(scratch), scratch.shape[1], memory(places),
+    )  # fmt: skip
+    sums = scratch.sum(axis=0, dtype=np.float64)[-padded * (8 + width) :]
+    grad_bias = sums[: 8 * padded].reshape(padded, 8).sum(axis=1)
+    grad_weight = sums[8 * padded :].reshape(-1, padded, PANEL).transpose(1, 0, 2).reshape(padded, width)
+    return (
+        found[0][:, : first.shape[1]],
+        found[1][:, : first.shape[1]],
+        grad_weight[:factors, : first.shape[1]].astype(np.float32),
+        grad_bias[:factors].astype(np.float32),
+        grad_values,
+    )

@@ -1,0 +1,1 @@
+"""Decoupled self-supervised learning (Xiao et al., NeurIPS 2022)."""

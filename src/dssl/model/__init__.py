@@ -1,0 +1,1 @@
+"""The estimator, and embeddings and factors with their ids."""

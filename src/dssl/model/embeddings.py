@@ -1,0 +1,263 @@
+"""Vectors with the ids of their nodes: on disk as Parquet, CSV or NPZ, looked up by id, and nearest to one another."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import ArrayLike, NDArray
+
+from dssl.errors import DsslError, nearest
+from dssl.graph import as_ids
+from dssl.runtime import out_of_core
+from dssl.runtime.files import replacing
+
+Layout = Literal["list", "columns"]
+
+EMBEDDINGS = "embeddings.parquet"  # in a run folder
+ENDINGS = (".parquet", ".csv", ".npz")
+ROWS_AT_ONCE = 1 << 14
+
+
+class EmbeddingsError(DsslError):
+    """A file of embeddings, or a question to it, is malformed."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Embeddings:
+    """One vector per node.
+
+    Args:
+        ids: the user's node ids, int64 or string, unique, shape ``(N,)``.
+        values: the vectors, float32, shape ``(N, d)``.
+
+    >>> e = Embeddings(["a", "b", "c"], [[1, 0], [0.9, 0.1], [0, 1]])
+    >>> e.vector("b").tolist() == [np.float32(0.9), np.float32(0.1)]
+    True
+    >>> e.most_similar("a", top=1)[0].to_pylist()
+    ['b']
+    """
+
+    ids: pa.Array
+    values: NDArray[np.float32]
+
+    def __init__(self, ids: Any, values: ArrayLike) -> None:
+        object.__setattr__(self, "ids", as_ids(ids, "embeddings"))
+        object.__setattr__(self, "values", np.asanyarray(values, dtype=np.float32))
+        if self.values.ndim != 2 or self.values.shape[0] != len(self.ids):
+            raise EmbeddingsError(f"{len(self.ids)} ids for vectors of shape {self.values.shape}; give one row per id")
+
+    @property
+    def dim(self) -> int:
+        """Number of dimensions d."""
+        return int(self.values.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __repr__(self) -> str:
+        return f"Embeddings({len(self):,} vectors of {self.dim} dimensions)"
+
+    def vector(self, node: int | str) -> NDArray[np.float32]:
+        """The vector of a node, shape ``(d,)``."""
+        row: NDArray[np.float32] = self.values[self._position(node)]
+        return row
+
+    def most_similar(self, node: int | str, top: int = 10) -> tuple[pa.Array, NDArray[np.float32]]:
+        """The other nodes whose vectors have the largest cosine with that of a node, best first.
+
+        Args:
+            node: id of the node.
+            top: how many; all others if there are fewer.
+
+        Returns:
+            Their ids and cosines, each of shape ``(top,)``. A zero vector has the cosine 0 with all others.
+        """
+        if top < 1:
+            raise EmbeddingsError(f"top is {top}; ask for at least 1 similar node")
+        at = self._position(node)
+        norms = np.linalg.norm(self.values, axis=1)
+        cosine = (self.values @ self.values[at]) / np.maximum(norms * norms[at], np.finfo(np.float32).tiny)
+        cosine[at] = -np.inf
+        count = min(top, len(self) - 1)
+        best = np.argpartition(-cosine, count - 1)[:count] if count else np.empty(0, np.int64)
+        best = best[np.lexsort((best, -cosine[best]))]
+        return self.ids.take(pa.array(best)), np.clip(cosine[best], -1, 1)
+
+    def save(self, path: str | Path, *, layout: Layout = "list") -> None:
+        """Write the vectors in one step, in the format that the ending of ``path`` names.
+
+        Args:
+            path: ends with ``.parquet``, ``.csv`` or ``.npz``.
+            layout: of Parquet: one fixed-size list column ``embedding``, or a column for each dimension, ``z0`` ….
+        """
+        path = Path(path)
+        if check_ending(path) != ".npz" or layout not in get_args(Layout):
+            write_vectors(path, {"id": self.ids}, self.values, name="embedding", letter="z", layout=layout)
+            return
+        with _writing(path) as temporary:
+            np.savez(temporary, ids=_plain(self.ids), values=self.values)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Embeddings:
+        """Read what `save` wrote, in any of its formats."""
+        path = Path(path)
+        ending = check_ending(path)
+        if not path.is_file():
+            raise EmbeddingsError(f"there is no file {path}; embeddings are read from {', '.join(ENDINGS)}")
+        try:
+            return cls(*(_read_npz(path) if ending == ".npz" else _read_table(path, ending)))
+        except (pa.ArrowException, zipfile.BadZipFile, OSError, EOFError, ValueError) as error:
+            if isinstance(error, EmbeddingsError):
+                raise
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise EmbeddingsError(f"{path} does not hold embeddings as {ending[1:]}: {reason}") from None
+
+    def _position(self, node: int | str) -> int:
+        wanted = int if self.ids.type == pa.int64() else str
+        at = pc.index(self.ids, pa.scalar(node, self.ids.type)).as_py() if isinstance(node, wanted) else -1
+        if at < 0:
+            kind = "integers" if wanted is int else "strings"
+            hint = nearest(node, self.ids.to_pylist()) if wanted is str and isinstance(node, str) else ""
+            raise EmbeddingsError(
+                f"no vector for the node {node!r}{hint or f'; ids are {kind}, {len(self):,} of them'}"
+            )
+        return int(at)
+
+
+def check_ending(path: Path, endings: Sequence[str] = ENDINGS) -> str:
+    """Return the ending of a file in small letters if it is one of those given."""
+    if path.suffix.lower() not in endings:
+        raise EmbeddingsError(f"{path} has an unknown ending {path.suffix!r}; use one of {', '.join(endings)}")
+    return path.suffix.lower()
+
+
+def write_vectors(
+    path: Path,
+    keys: Mapping[str, pa.Array],
+    values: NDArray[np.float32],
+    *,
+    name: str,
+    letter: str,
+    layout: Layout = "list",
+) -> None:
+    """Write a row per vector in one step, as Parquet or CSV, whichever the ending of ``path`` names.
+
+    A block of rows at a time, so that a column layout needs no second copy of the vectors.
+
+    Args:
+        path: ends with ``.parquet`` or ``.csv``.
+        keys: the columns before the vector, N values each.
+        values: the vectors, shape ``(N, d)``.
+        name: of the one column in Parquet's list layout.
+        letter: with a number after it, the name of each column otherwise.
+        layout: of Parquet: one fixed-size list column, or a column for each dimension.
+    """
+    from pyarrow import csv, parquet
+
+    ending = check_ending(path, (".parquet", ".csv"))
+    if layout not in get_args(Layout):
+        raise EmbeddingsError(f"unknown layout {layout!r}; use one of {', '.join(get_args(Layout))}")
+    count, dim = values.shape
+    as_list = ending == ".parquet" and layout == "list"
+    columns = [name] if as_list else [f"{letter}{i}" for i in range(dim)]
+    kind = pa.list_(pa.float32(), dim) if as_list else pa.float32()
+    schema = pa.schema([*((key, array.type) for key, array in keys.items()), *((column, kind) for column in columns)])
+    opened = parquet.ParquetWriter if ending == ".parquet" else csv.CSVWriter
+    with _writing(path) as temporary, opened(str(temporary), schema) as writer:
+        for start in range(0, max(count, 1), ROWS_AT_ONCE):
+            block = np.ascontiguousarray(values[start : start + ROWS_AT_ONCE])
+            arrays = [array.slice(start, ROWS_AT_ONCE) for array in keys.values()]
+            if as_list:
+                arrays.append(pa.FixedSizeListArray.from_arrays(pa.array(block.reshape(-1)), dim))
+            else:
+                arrays += [pa.array(np.ascontiguousarray(column)) for column in block.T]
+            writer.write_batch(pa.record_batch(arrays, schema=schema))
+            out_of_core.drop(values)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[Path]:
+    try:
+        with replacing(path) as temporary:
+            yield temporary
+    except OSError as error:
+        raise EmbeddingsError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def _plain(ids: pa.Array) -> NDArray[Any]:
+    """Ids as an array that NumPy stores without pickling."""
+    return ids.to_numpy() if ids.type == pa.int64() else np.array(ids.to_pylist(), dtype=np.str_)
+
+
+def _read_npz(path: Path) -> tuple[NDArray[Any], NDArray[np.float32]]:
+    with np.load(path, allow_pickle=False) as stored:
+        if not {"ids", "values"} <= set(stored.files):
+            raise EmbeddingsError(
+                f"{path} holds {', '.join(stored.files) or 'nothing'}; embeddings need ids and values"
+            )
+        return stored["ids"], stored["values"]
+
+
+def _read_table(path: Path, ending: str) -> tuple[pa.Array, NDArray[np.float32]]:
+    from pyarrow import parquet
+
+    if ending == ".parquet" and parquet.read_schema(path).names == ["id", "embedding"]:
+        return _read_lists(path)
+    table = parquet.read_table(path) if ending == ".parquet" else _read_csv(path)
+    names = table.column_names
+    if not names or names[0] != "id":
+        raise EmbeddingsError(f"the first column of {path} is {names[0] if names else None!r}; it must be 'id'")
+    ids = pa.concat_arrays(table.column(0).chunks) if table.num_rows else pa.array([], table.schema.field(0).type)
+    if len(names) < 2:
+        raise EmbeddingsError(f"{path} has no column beside 'id'; give 'embedding' or z0, z1, …")
+    values = np.empty((table.num_rows, len(names) - 1), dtype=np.float32)
+    for at, name in enumerate(names[1:]):
+        column = table.column(name)
+        numeric = pa.types.is_floating(column.type) or pa.types.is_integer(column.type)
+        if column.null_count or not (numeric or not table.num_rows):
+            raise EmbeddingsError(f"column {name!r} of {path} is not all numbers; dimensions are numeric columns")
+        values[:, at] = column.to_numpy()
+    return ids, values
+
+
+def _read_csv(path: Path) -> pa.Table:
+    from pyarrow import csv
+
+    with path.open("rb") as handle:
+        handle.readline()
+        quoted = handle.read(1) == b'"'  # so are string ids, also those that look like numbers or dates
+    types = {"id": pa.string()} if quoted else {}
+    return csv.read_csv(path, convert_options=csv.ConvertOptions(column_types=types))
+
+
+def _read_lists(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
+    """Read a column of lists block by block; where there are many, they go to a scratch file."""
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
+        kinds = file.schema_arrow.types
+        if not pa.types.is_fixed_size_list(kinds[1]):
+            raise EmbeddingsError(
+                f"column 'embedding' of {path} is {kinds[1]}; it must be a fixed-size list of numbers"
+            )
+        dim = kinds[1].list_size
+        values = out_of_core.matrix((file.metadata.num_rows, dim))
+        ids = []
+        at = 0
+        for block in file.iter_batches(batch_size=ROWS_AT_ONCE):
+            flat = block.column(1).flatten().to_numpy(zero_copy_only=False)
+            if flat.size != len(block) * dim:
+                raise EmbeddingsError(f"column 'embedding' of {path} has missing vectors; give every node one")
+            values[at : at + len(block)] = flat.reshape(len(block), dim)
+            out_of_core.drop(values)
+            ids.append(block.column(0))
+            at += len(block)
+    return pa.concat_arrays(ids) if ids else pa.array([], kinds[0]), values

@@ -1,0 +1,88 @@
+"""The factors behind the links, with the user's ids: as arrays, as Arrow tables, and on disk as Parquet or CSV."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dssl.model.embeddings import Layout, check_ending, write_vectors
+
+ENDINGS = (".parquet", ".csv")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Factors:
+    """How probable each factor is on each link, and at each node.
+
+    An undirected link is there in both directions: seen from its other end it may have another reason.
+
+    Args:
+        ids: the user's node ids, shape ``(N,)``.
+        source: position of the node that each link is seen from, shape ``(A,)``.
+        target: position of its neighbour, shape ``(A,)``.
+        links: q(k | v_i, z_j) of each link, shape ``(A, K)``; rows sum to 1.
+        nodes: q(k | v_i), the mean over the links of each node, shape ``(N, K)``; zeros for a node without links.
+
+    >>> one = np.array([[0.9, 0.1], [0.2, 0.8]], np.float32)
+    >>> found = Factors(pa.array(["a", "b"]), np.array([0, 1]), np.array([1, 0]), one, one)
+    >>> found.links_table().select(["source", "target", "factor"]).to_pylist()
+    [{'source': 'a', 'target': 'b', 'factor': 0}, {'source': 'b', 'target': 'a', 'factor': 1}]
+    """
+
+    ids: pa.Array
+    source: NDArray[np.int32]
+    target: NDArray[np.int32]
+    links: NDArray[np.float32]
+    nodes: NDArray[np.float32]
+
+    @property
+    def num_factors(self) -> int:
+        """Number of factors K."""
+        return int(self.links.shape[1])
+
+    def __repr__(self) -> str:
+        return f"Factors({len(self.links):,} links, {len(self.nodes):,} nodes, {self.num_factors} factors)"
+
+    def links_table(self) -> pa.Table:
+        """A row per link: source, target, the most probable factor (from 0), and the list of all K as ``q``."""
+        return _table(self._link_keys(), self.links)
+
+    def nodes_table(self) -> pa.Table:
+        """A row per node: id, the most probable factor (from 0; none without links), and the list ``q``."""
+        return _table(self._node_keys(), self.nodes)
+
+    def save(self, links: str | Path, *, nodes: str | Path | None = None, layout: Layout = "list") -> None:
+        """Write the table of links, and that of nodes if asked, each in one step.
+
+        Args:
+            links: ends with ``.parquet`` or ``.csv``.
+            nodes: likewise, for the table of nodes.
+            layout: of Parquet: one fixed-size list column ``q``, or a column for each factor, ``q0`` ….
+        """
+        targets = [Path(links), *([] if nodes is None else [Path(nodes)])]
+        for path in targets:
+            check_ending(path, ENDINGS)
+        parts = [(self._link_keys, self.links), (self._node_keys, self.nodes)]
+        for path, (keys, values) in zip(targets, parts, strict=False):
+            write_vectors(path, keys(), values, name="q", letter="q", layout=layout)
+
+    def _link_keys(self) -> dict[str, pa.Array]:
+        ends = {"source": self.source, "target": self.target}
+        return {**{name: self.ids.take(pa.array(at)) for name, at in ends.items()}, "factor": _best(self.links)}
+
+    def _node_keys(self) -> dict[str, pa.Array]:
+        return {"id": self.ids, "factor": _best(self.nodes)}
+
+
+def _best(q: NDArray[np.float32]) -> pa.Array:
+    """The most probable factor of each row, none where nothing is known."""
+    return pa.array(q.argmax(axis=1).astype(np.int32), mask=~q.any(axis=1))
+
+
+def _table(keys: dict[str, pa.Array], q: NDArray[np.float32]) -> pa.Table:
+    flat = pa.array(np.ascontiguousarray(q).reshape(-1))
+    return pa.table({**keys, "q": pa.FixedSizeListArray.from_arrays(flat, q.shape[1])})

@@ -1,0 +1,1 @@
+"""Batches, operators, encoders, heads, losses and views."""

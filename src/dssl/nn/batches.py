@@ -1,0 +1,326 @@
+"""Graph -> batches: the whole graph at once, or centre nodes with sampled neighbours (Algorithm 1 of the paper).
+
+A batch is a small graph of its own, so that every encoder works on both kinds alike. For an encoder that looks at its
+inputs only through averages over neighbours, these are made once for all nodes, and a batch is its centres and their
+neighbours: nothing else is sampled.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor
+
+from dssl import rng
+from dssl.graph import Graph
+from dssl.graph.adjacency import degrees, hop_features
+from dssl.graph.matrices import gcn_matrix, mean_matrix
+from dssl.kernels import csr
+from dssl.kernels.id_table import IntegerTable
+from dssl.kernels.link_posterior import Plan
+from dssl.nn.operators import Operator
+from dssl.runtime import distributed, out_of_core
+
+_Item = TypeVar("_Item")
+ALL = 2**31 - 1  # a fanout of all neighbours
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """A (sub)graph of n nodes, of which the first C are centres.
+
+    Args:
+        x: features, shape ``(n, F)``: a tensor, or an `Operator` where they are sparse.
+        adjacency: (sampled) links between the n nodes, for the encoder, shape ``(n, n)``.
+        links: from each centre to its (sampled) neighbours, in local positions, shape ``(C, n)``; the values
+            are the weights 1/|N(i)| of the paper's average, or in proportion to link weights.
+        degrees: (weighted) degree of each node in the whole graph, shape ``(n,)``.
+        nodes: position of each node in the whole graph, shape ``(n,)``.
+        symmetric: whether the adjacency is.
+        device: where tensors live.
+        averages: what `dssl.graph.adjacency.hop_features` has of the n nodes, shape ``(n, hops · (F + 1))``, or none.
+    """
+
+    x: Tensor | Operator
+    adjacency: sparse.csr_array
+    links: sparse.csr_array
+    degrees: NDArray[np.float32]
+    nodes: NDArray[np.int64]
+    symmetric: bool
+    device: torch.device
+    averages: Tensor | None = None
+
+    @property
+    def num_centres(self) -> int:
+        """Number of centre nodes C."""
+        return int(self.links.shape[0])
+
+    @property
+    def centres(self) -> Batch:
+        """What an encoder needs to give the vectors of the centres: they alone where averages are known, or all."""
+        if self.averages is None or not isinstance(self.x, Tensor):
+            return self
+        count = self.num_centres
+        return replace(self, x=self.x[:count], averages=self.averages[:count], nodes=self.nodes[:count])
+
+    @cached_property
+    def gcn(self) -> Operator:
+        """S = D̂^−½ (A + I) D̂^−½."""
+        return Operator.build(gcn_matrix(self.adjacency, self.degrees), symmetric=self.symmetric, device=self.device)
+
+    @cached_property
+    def mean(self) -> Operator:
+        """P = D^−1 A."""
+        return Operator.build(mean_matrix(self.adjacency), symmetric=False, device=self.device)
+
+    @cached_property
+    def sum(self) -> Operator:
+        """A itself."""
+        return Operator.build(self.adjacency, symmetric=self.symmetric, device=self.device)
+
+    @cached_property
+    def neighbours(self) -> Operator:
+        """The links with their weights: the mean over each centre's neighbours, shape ``(C, n)``."""
+        return Operator.build(self.links, symmetric=False, device=self.device)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The links as the compiled pass of the inference head takes them."""
+        return Plan.build(self.links)
+
+    @cached_property
+    def link_sums(self) -> tuple[Tensor, Tensor]:
+        """Sums of the weights of the links by centre and by neighbour, shapes ``(C,)`` and ``(n,)``."""
+        sums = (np.asarray(self.links.sum(axis=axis), np.float32) for axis in (1, 0))
+        centre, neighbour = (torch.from_numpy(total).to(self.device) for total in sums)
+        return centre, neighbour
+
+    @cached_property
+    def edge_index(self) -> Tensor:
+        """The adjacency in PyG's form, from neighbour to node, shape ``(2, A)``."""
+        coo = self.adjacency.tocoo()
+        return torch.from_numpy(np.stack([coo.col, coo.row]).astype(np.int64)).to(self.device)
+
+
+def features(x: NDArray[np.float32] | sparse.csr_array | None, device: torch.device) -> Tensor | Operator:
+    """Take features to ``device``; sparse ones stay sparse."""
+    if isinstance(x, sparse.csr_array):
+        return Operator.build(x, symmetric=False, device=device)
+    # torch warns of arrays that it could write to; the graph's are read-only and nothing here writes.
+    return torch.from_numpy(x if x is not None and x.flags.writeable else np.array(x)).to(device)
+
+
+def full_batch(graph: Graph, device: torch.device) -> Batch:
+    """The whole graph as one batch; every node is a centre."""
+    adjacency = graph.adjacency()
+    links = mean_matrix(adjacency)
+    nodes = np.arange(graph.num_nodes, dtype=np.int64)
+    return Batch(features(graph.x, device), adjacency, links, degrees(graph), nodes, not graph.directed, device)
+
+
+class Batches:
+    """The batches of each epoch, for a method to hold: what is made once for a graph is kept."""
+
+    def __init__(self) -> None:
+        self._whole: tuple[Graph, Batch] | None = None
+        self._averages: tuple[Graph, NDArray[np.float32]] | None = None
+
+    def of(
+        self,
+        graph: Graph,
+        *,
+        batch_size: int,
+        fanout: Sequence[int],
+        layers: int,
+        seed: int,
+        epoch: int,
+        device: torch.device,
+        averages: int = 0,
+    ) -> Iterator[Batch]:
+        """Give the whole graph at once for a ``batch_size`` of 0, and else what `mini_batches` gives, ahead of time.
+
+        Args:
+            graph: the graph.
+            batch_size: centres per batch.
+            fanout: see `mini_batches`.
+            layers: likewise.
+            seed: likewise.
+            epoch: likewise.
+            device: likewise.
+            averages: how many averages over neighbours the encoder takes in place of layers of links, or 0. They are
+                made before the first batch, for dense features.
+        """
+        if not batch_size:
+            if self._whole is None or self._whole[0] is not graph:
+                self._whole = graph, full_batch(graph, device)
+            yield self._whole[1]
+            return
+        table = None
+        if averages and isinstance(graph.x, np.ndarray):
+            if self._averages is None or self._averages[0] is not graph:
+                self._averages = graph, hop_features(graph, averages)
+            table, layers = self._averages[1], 0
+        yield from prefetched(
+            mini_batches(
+                graph,
+                batch_size=batch_size,
+                fanout=fanout,
+                layers=layers,
+                seed=seed,
+                epoch=epoch,
+                device=device,
+                averages=table,
+            )
+        )
+
+
+def prefetched(batches: Iterator[_Item], *, ahead: int = 1) -> Iterator[_Item]:
+    """Make the next batches in a thread while the current one is in use: the same ones, in the same order.
+
+    An error in the thread is raised where its batch would have come. When the iterator is closed, so is the thread.
+
+    Args:
+        batches: makes the batches; from now on it belongs to the thread.
+        ahead: how many wait at most; one more is in the making.
+
+    >>> list(prefetched(iter("abc")))
+    ['a', 'b', 'c']
+    """
+    ready: queue.Queue[tuple[_Item | None, BaseException | None]] = queue.Queue(maxsize=ahead)
+    stopped = threading.Event()
+
+    def hand_over(item: _Item | None, error: BaseException | None) -> None:
+        while not stopped.is_set():
+            try:
+                return ready.put((item, error), timeout=0.05)
+            except queue.Full:
+                continue
+
+    def work() -> None:
+        try:
+            for item in batches:
+                hand_over(item, None)
+                if stopped.is_set():
+                    return
+            hand_over(None, StopIteration())
+        except BaseException as error:  # whatever it is, the reader is to know
+            hand_over(None, error)
+
+    thread = threading.Thread(target=work, name="dssl batches", daemon=True)
+    thread.start()
+    try:
+        while True:
+            item, error = ready.get()
+            if isinstance(error, StopIteration):
+                return
+            if error is not None:
+                raise error
+            yield item  # type: ignore[misc]
+            del item  # or the last batch would stay while the next one is waited for
+    finally:
+        stopped.set()
+        thread.join()
+
+
+def mini_batches(
+    graph: Graph,
+    *,
+    batch_size: int,
+    fanout: Sequence[int],
+    layers: int,
+    seed: int,
+    epoch: int,
+    device: torch.device,
+    averages: NDArray[np.float32] | None = None,
+) -> Iterator[Batch]:
+    """The batches of one epoch, or this process's parts of them: each node is a centre once, in random order.
+
+    Args:
+        graph: the graph.
+        batch_size: centres per batch.
+        fanout: neighbours sampled of a centre, of its neighbours, and so on; the last number holds further out.
+            At least the largest degree means all.
+        layers: steps of message passing of the encoder, each of which adds a ring of sampled neighbours.
+        seed: seed of the run.
+        epoch: number of the epoch; the same epoch gives the same batches in any process.
+        device: where tensors live.
+        averages: what `hop_features` has of all nodes, for batches to have of theirs.
+    """
+    order = rng.stream(seed, "loader", epoch).permutation(graph.num_nodes)
+    draw = rng.integer(seed, "neighbours", epoch) >> 1
+    totals = degrees(graph)
+    for begin in range(0, graph.num_nodes, batch_size):
+        centres = distributed.part(order[begin : begin + batch_size])
+        batch = sampled_batch(graph, totals, centres, fanout, layers, draw, device)
+        if averages is not None:
+            known = torch.from_numpy(out_of_core.rows(averages, batch.nodes)).to(device)
+            batch = replace(batch, averages=known)
+        yield batch
+
+
+def sampled_batch(
+    graph: Graph,
+    totals: NDArray[np.float32],
+    centres: NDArray[np.int64],
+    fanout: Sequence[int],
+    layers: int,
+    seed: int,
+    device: torch.device,
+    x: NDArray[np.float32] | sparse.csr_array | None = None,
+) -> Batch:
+    """The batch of some centres, their sampled neighbours and the rings around them that the encoder needs.
+
+    A sampled arc stands for degree/fanout arcs of its row and is weighted so; with a fanout of all neighbours
+    the centres' vectors are those of the whole graph. The time depends on the batch, not on the graph.
+
+    Args:
+        graph: the graph.
+        totals: (weighted) degree of each node.
+        centres: positions of the centres, each once.
+        fanout: see `mini_batches`.
+        layers: likewise.
+        seed: of the draws.
+        device: where tensors live.
+        x: features of all nodes in place of the graph's.
+    """
+    places = IntegerTable()
+    places.add(pa.array(centres))
+    rows, columns, weights = [], [], []
+    frontier = centres
+    links = None
+    for ring in range(layers + 1):
+        most = fanout[min(ring, len(fanout) - 1)]
+        pointers, arcs = csr.sample_neighbours(graph.indptr, frontier, most, seed)
+        found = graph.indices[arcs]
+        strengths = np.ones(arcs.size, np.float32) if graph.weights is None else graph.weights[arcs]
+        before = len(places)
+        place = places.add(pa.array(found.astype(np.int64)))
+        taken = np.diff(pointers)
+        share = (graph.indptr[frontier + 1] - graph.indptr[frontier]) / np.maximum(taken, 1)
+        rows.append(np.repeat(np.arange(before - frontier.size, before), taken))  # the last ones that were added
+        columns.append(place)
+        weights.append(strengths * np.repeat(share, taken).astype(np.float32))
+        if links is None:
+            links = (strengths, place, pointers)
+        frontier = places.ids().to_numpy()[before:]
+    assert links is not None
+    nodes = places.ids().to_numpy().copy()
+    n = nodes.size
+    start, end, value = np.concatenate(rows), np.concatenate(columns), np.concatenate(weights)
+    adjacency = sparse.csr_array((value, (start, end)), shape=(n, n))
+    wanted = sparse.csr_array(links, shape=(centres.size, n))
+    chosen = graph.x if x is None else x
+    own = (
+        out_of_core.rows(chosen, nodes) if isinstance(chosen, np.ndarray) else None if chosen is None else chosen[nodes]
+    )
+    return Batch(features(own, device), adjacency, mean_matrix(wanted), totals[nodes], nodes, False, device)

@@ -1,0 +1,138 @@
+"""Sparse matrices that torch can differentiate through: the graph's averages, and sparse features.
+
+One product serves both: ``S @ H`` for a constant sparse S and a dense H. Its gradient is ``Sᵀ @ G``, so the
+transpose is kept beside it once a gradient was asked for (shared when S is symmetric).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor
+
+from dssl.errors import GraphError
+from dssl.kernels import buffers, spmm
+
+
+@dataclass(frozen=True, eq=False)
+class Operator:
+    """A constant sparse matrix of shape ``shape`` in CSR, on one device.
+
+    On the CPU the parts are NumPy arrays for the compiled product; elsewhere torch CSR tensors.
+
+    Args:
+        matrix: the matrix.
+        shape: ``(N, M)``.
+        symmetric: whether it is its own transpose.
+    """
+
+    matrix: Any
+    shape: tuple[int, int]
+    symmetric: bool
+
+    @classmethod
+    def build(cls, matrix: sparse.csr_array, *, symmetric: bool, device: torch.device) -> Operator:
+        """Take a SciPy CSR matrix to ``device``; with ``symmetric`` it is its own transpose."""
+        make = _arrays if device.type == "cpu" else _tensor
+        return cls(make(matrix, device), (int(matrix.shape[0]), int(matrix.shape[1])), symmetric)
+
+    @cached_property
+    def transpose(self) -> Any:
+        """The transpose, of the same kind as the matrix."""
+        if self.symmetric:
+            return self.matrix
+        device = self.matrix.device if isinstance(self.matrix, Tensor) else torch.device("cpu")
+        make = _arrays if device.type == "cpu" else _tensor
+        return make(sparse.csr_array(self._scipy().T), device)
+
+    def _scipy(self) -> sparse.csr_array:
+        if not isinstance(self.matrix, Tensor):
+            indptr, indices, values = self.matrix
+            return sparse.csr_array((values, indices, indptr), shape=self.shape)
+        parts = (self.matrix.values(), self.matrix.col_indices(), self.matrix.crow_indices())
+        return sparse.csr_array(tuple(part.cpu().numpy() for part in parts), shape=self.shape)
+
+    def scaled(self, *, rows: Tensor | None = None, columns: Tensor | None = None) -> Operator:
+        """Return the operator with its rows or columns multiplied by vectors of shape ``(N,)`` or ``(M,)``."""
+        return Operator(_rescaled(self.matrix, rows, columns), self.shape, symmetric=False)
+
+    def take_rows(self, order: Tensor) -> Operator:
+        """Return the rows ``order`` of the operator, shape ``(n, M)``."""
+        device = self.matrix.device if isinstance(self.matrix, Tensor) else torch.device("cpu")
+        return Operator.build(self._scipy()[order.cpu().numpy()], symmetric=False, device=device)
+
+    def dense(self, most: int = 2**30) -> Tensor:
+        """Return the matrix with its zeros, shape ``(N, M)``; one of more than ``most`` entries is refused."""
+        rows, columns = self.shape
+        if rows * columns > most:
+            size = f"{4 * rows * columns / 2**30:.1f} GiB"
+            raise GraphError(
+                f"{rows:,} rows of {columns:,} sparse features would take {size} with their zeros, which a module of "
+                "your own is given; reduce the features, or set train.batch_size"
+            )
+        device = self.matrix.device if isinstance(self.matrix, Tensor) else torch.device("cpu")
+        return torch.from_numpy(self._scipy().toarray()).to(device)
+
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        return cast(Tensor, _Product.apply(dense, self))  # type: ignore[no-untyped-call]
+
+
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, dense: Tensor, operator: Operator) -> Tensor:
+        ctx.operator = operator
+        return _multiply(operator.matrix, dense, operator.shape[0])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        return _multiply(ctx.operator.transpose, grads[0], ctx.operator.shape[1]), None
+
+
+def _multiply(matrix: Any, dense: Tensor, rows: int) -> Tensor:
+    if isinstance(matrix, Tensor):
+        return matrix @ dense
+    out = buffers.empty(rows, dense.shape[1])
+    indptr, indices, values = matrix
+    given = dense.detach().contiguous().numpy()
+    spmm.spmm(indptr, indices, values, given, out.numpy(), threads=torch.get_num_threads())
+    return out
+
+
+def _arrays(matrix: sparse.csr_array, _: torch.device) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    return (
+        matrix.indptr.astype(np.int64, copy=False),
+        matrix.indices.astype(np.int32, copy=False),
+        matrix.data.astype(np.float32, copy=False),
+    )
+
+
+def _rescaled(matrix: Any, rows: Tensor | None, columns: Tensor | None) -> Any:
+    if isinstance(matrix, Tensor):
+        pointers, places, values = matrix.crow_indices(), matrix.col_indices(), matrix.values()
+        if rows is not None:
+            values = values * rows.repeat_interleave(pointers.diff())
+        if columns is not None:
+            values = values * columns[places]
+        return torch.sparse_csr_tensor(pointers, places, values, size=matrix.shape)
+    indptr, indices, data = matrix
+    if rows is not None:
+        data = data * np.repeat(rows.numpy(), np.diff(indptr))
+    if columns is not None:
+        data = data * columns.numpy()[indices]
+    return indptr, indices, data
+
+
+def _tensor(matrix: sparse.csr_array, device: torch.device) -> Tensor:
+    return torch.sparse_csr_tensor(
+        torch.from_numpy(matrix.indptr.astype(np.int64)),
+        torch.from_numpy(matrix.indices.astype(np.int64)),
+        torch.from_numpy(matrix.data.astype(np.float32)),
+        size=matrix.shape,
+        device=device,
+    )

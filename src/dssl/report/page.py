@@ -1,0 +1,395 @@
+"""``dssl report``: a run, or several beside each other, as one HTML file that needs nothing else.
+
+The page carries its styles, its data and Plotly's script. A content security policy keeps the browser from loading
+anything, and from running any script but the two whose digests it names.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dssl.config.fields import changed, to_toml, values
+from dssl.errors import RunError
+from dssl.report import charts as charts
+from dssl.report import facts as of
+from dssl.report.facts import Facts
+from dssl.runs.run_folder import REPORT
+from dssl.runtime import files
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+COMPARISON = "comparison.html"
+
+HOMOPHILY = {
+    "edge_homophily": ("Edge homophily h", "share of the links that stay in a class"),
+    "class_average_homophily": ("Class-average homophily ĥ", "the same per class, beyond chance, averaged"),
+    "node_homophily": ("Node homophily", "mean share of a node's neighbours in its own class"),
+    "adjusted_homophily": ("Adjusted homophily", "0 if links do not care about classes, 1 if none leaves its own"),
+}
+LABEL_FREE = {
+    "effective_rank": "in how many directions the vectors differ",
+    "alignment": "squared distance of linked nodes: small if neighbours are alike",
+    "uniformity": "about −4 if vectors spread over the sphere, 0 if they all point one way",
+    "mean_direction": "1 if all vectors point the same way, 0 if in all directions",
+    "calinski_harabasz": "how well eight clusters of the vectors are separated",
+    "calinski_harabasz_features": "how well eight clusters of the features are separated",
+    "calinski_harabasz_factors": "how well the nodes' main factors are separated",
+}
+KMEANS = {"nmi": "k-means, NMI", "ari": "k-means, ARI", "accuracy": "k-means, matched accuracy"}
+
+
+def write(
+    folders: Sequence[Path], out: Path | None = None, *, on_stage: Callable[[str], None] = lambda _: None
+) -> Path:
+    """Write the page of a run, or of several beside each other, and return where it is.
+
+    Args:
+        folders: run folders.
+        out: the file; by default ``report.html`` in the run folder, or ``comparison.html`` beside the first.
+        on_stage: called with the name of each part before it starts.
+    """
+    if len({folder.resolve() for folder in folders}) != len(folders):
+        raise RunError("a run is named twice; name each run once")
+    found = [of.read(folder) for folder in folders]
+    if len(found) == 1:
+        text = _run_page(found[0], on_stage)
+        path = out or folders[0] / REPORT
+    else:
+        text = _comparison_page(found, on_stage)
+        path = out or folders[0].resolve().parent / COMPARISON
+    if path.is_dir():
+        raise RunError(f"{path} is a folder; name a file with -o, such as {path / REPORT}")
+    try:
+        files.write_text(path, text)
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {error.strerror or error}; choose another file with -o") from None
+    return path
+
+
+class Page:
+    """The charts of a page by their numbers, and the text around them."""
+
+    def __init__(self) -> None:
+        self.charts: list[charts.Chart] = []
+
+    def chart(self, chart: charts.Chart) -> int:
+        """Keep a chart, and return its number."""
+        self.charts.append(chart)
+        return len(self.charts) - 1
+
+    def render(self, template: str, **values: Any) -> str:
+        """Fill in a template; all text is escaped."""
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+        from markupsafe import Markup
+        from plotly.offline import get_plotlyjs
+
+        environment = Environment(
+            loader=PackageLoader("dssl", "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+        )
+        environment.filters |= {
+            "number": of.number,
+            "percent": of.percent,
+            "duration": of.duration,
+            "short": of.short,
+        }
+        scripts = [_script(get_plotlyjs()), _script(_template("report.js"))]
+        return environment.get_template(template).render(
+            **values,
+            scripts=scripts,
+            policy=" ".join(f"'sha256-{_digest(script)}'" for script in scripts),
+            style=Markup(_template("report.css")),
+            charts=_json(self.charts),
+        )
+
+
+def _run_page(facts: Facts, on_stage: Callable[[str], None]) -> str:
+    inside = of.look_inside(facts, on_stage=on_stage)
+    on_stage("page")
+    page = Page()
+    curves = [curve | {"at": page.chart(curve)} for curve in charts.curves(facts)]
+    node_map = charts.node_map(inside)
+    cards: list[dict[str, Any]] = []
+    similarity = None
+    if inside.graph is not None and inside.factors is not None:
+        cards = charts.factor_cards(inside.graph, inside.factors)
+        for card in cards:
+            card["at"] = page.chart(card["chart"]) if "chart" in card else None
+        similarity = charts.similarity(inside.graph, inside.factors)
+        if similarity is not None:
+            similarity |= {name: page.chart(similarity[name]) for name in ("true", "learnt")}
+    return page.render(
+        "run.html",
+        facts=facts,
+        verdicts=of.verdicts(facts),
+        notes=inside.notes,
+        sizes=_sizes(facts.summary),
+        homophily=_homophily(facts.summary),
+        reading=_reading(facts.summary),
+        classes=_class_sizes(facts.summary, [] if inside.graph is None else charts.class_names(inside.graph)),
+        terms=[curve for curve in curves if curve["about"] == "terms"],
+        health=[curve for curve in curves if curve["about"] == "health"],
+        results=_results(facts, page),
+        map={
+            "at": page.chart(node_map),
+            "words": inside.places.words,
+            "columns": [column["name"] for column in node_map["columns"]],
+        },
+        cards=cards,
+        factors_left_out=max(0, facts.num_factors - len(cards)),
+        similarity=similarity,
+        changed=_shown(changed(facts.config)),
+        settings=_shown(values(facts.config)),
+        environment=_environment(facts.environment),
+    )
+
+
+def _comparison_page(found: Sequence[Facts], on_stage: Callable[[str], None]) -> str:
+    on_stage("page")
+    page = Page()
+    names = _names(found)
+    trainings = {name: facts.records for name, facts in zip(names, found, strict=True)}
+    recorded = dict.fromkeys(key for facts in found for record in facts.records for key in record if key != "epoch")
+    curves = []
+    others = [name for name in recorded if name not in charts.CURVES]
+    for name in [*(name for name in charts.CURVES if name in recorded), *others]:
+        chart = charts.lines(trainings, name)
+        if chart is not None and len(chart["lines"]) > 1:
+            title, words, _ = charts.CURVES.get(name, (of.short(name.replace("_", " ").capitalize()), "", ""))
+            curves.append({"at": page.chart(chart), "title": title, "words": words})
+    looks = {name: at for at, name in enumerate(names)}
+    scores = {
+        name: facts.evaluation["probe"]["accuracy"]
+        for name, facts in zip(names, found, strict=True)
+        if "probe" in facts.evaluation
+    }
+    return page.render(
+        "comparison.html",
+        runs=[_row(name, facts) for name, facts in zip(names, found, strict=True)],
+        accuracy=page.chart(charts.intervals(_with_baseline(scores, found), looks)) if scores else None,
+        one_graph=len({facts.summary.get("name") for facts in found}) == 1,
+        missing=[facts.evaluate for facts in found if not facts.evaluation],
+        curves=curves,
+        settings=_different(found),
+        seeds=_seeds(found),
+        same_machine=len({facts.environment.get("processor") for facts in found}) == 1,
+    )
+
+
+def _row(name: str, facts: Facts) -> dict[str, Any]:
+    worst = next((verdict for verdict in of.verdicts(facts) if verdict.state == "look"), None)
+    return {
+        "name": name,
+        "facts": facts,
+        "accuracy": facts.evaluation.get("probe", {}).get("accuracy"),
+        "best": _best_baseline(facts),
+        "worst": worst,
+        "seconds": facts.environment.get("seconds"),
+        "memory": facts.environment.get("peak_memory_mb"),
+        "epochs": int(facts.last.get("epoch") or 0),
+    }
+
+
+def _names(found: Sequence[Facts]) -> list[str]:
+    """A name for each run: that of its folder, with as much of the path before it as tells it from the others."""
+    parts = [facts.folder.resolve().parts for facts in found]
+    depth = next(
+        depth for depth in range(1, max(map(len, parts)) + 1) if len({part[-depth:] for part in parts}) == len(parts)
+    )
+    return [of.short("/".join(part[-depth:])) for part in parts]
+
+
+def _with_baseline(scores: Mapping[str, Any], found: Sequence[Facts]) -> dict[str, Any]:
+    """Scores of the runs, and of the best baseline if all were judged on the same splits of the same graph."""
+    judged = [facts for facts in found if "probe" in facts.evaluation]
+    alike = {(facts.summary.get("name"), facts.evaluation.get("splits", {}).get("origin")) for facts in judged}
+    best = _best_baseline(judged[0]) if len(alike) == 1 else None
+    return dict(scores) if best is None else {**scores, f"best baseline: {best[0]}": best[1]}
+
+
+def _best_baseline(facts: Facts) -> tuple[str, dict[str, Any]] | None:
+    sanity = facts.evaluation.get("sanity", {})
+    if not sanity:
+        return None
+    name = max(sanity, key=lambda name: sanity[name]["accuracy"]["mean"])
+    return _baseline_name(name), sanity[name]["accuracy"]
+
+
+def _baseline_name(name: str) -> str:
+    from dssl.evaluation.evaluate import NAMES
+
+    return NAMES.get(name, name)
+
+
+def _different(found: Sequence[Facts]) -> list[dict[str, Any]]:
+    """The settings in which runs differ, a row for each; those of one method alone are no difference."""
+    tables = [values(facts.config) for facts in found]
+    rows = []
+    for path in dict.fromkeys(path for table in tables for path in table):
+        own = [table[path] for table in tables if path in table]
+        if any(value != own[0] for value in own):
+            rows.append({"path": path, "values": [_value(table[path]) if path in table else "–" for table in tables]})
+    return rows
+
+
+def _seeds(found: Sequence[Facts]) -> list[dict[str, Any]]:
+    """For runs that differ in the seed alone, the accuracy with its spread over seeds and over splits."""
+    from dssl.errors import DsslError
+    from dssl.evaluation.evaluate import across_seeds
+
+    groups: dict[str, list[Facts]] = {}
+    for facts in found:
+        if "probe" in facts.evaluation:
+            alike = facts.config.model_copy(update={"seed": 0})
+            groups.setdefault(to_toml(alike), []).append(facts)
+    told = []
+    for group in groups.values():
+        try:
+            spread = across_seeds([facts.evaluation for facts in group])["accuracy"] if len(group) > 1 else None
+        except DsslError:  # judged on different splits
+            spread = None
+        if spread is not None:
+            told.append({"names": ", ".join(str(facts.config.seed) for facts in group), **spread})
+    return told
+
+
+def _sizes(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    number = of.number
+    rows = [
+        ("nodes", number(summary.get("nodes"))),
+        ("links", number(summary.get("edges"))),
+        (
+            "kind",
+            " ".join(
+                ["directed" if summary.get("directed") else "undirected", "weighted" * bool(summary.get("weighted"))]
+            ),
+        ),
+        ("mean degree", number(summary.get("mean_degree"))),
+        ("largest degree", number(summary.get("max_degree"))),
+        ("components", number(summary.get("components"))),
+        ("in the largest", number(summary.get("largest_component"))),
+        ("without links", number(summary.get("isolated_nodes"))),
+        ("self loops", number(summary.get("self_loops"))),
+        ("features", number(summary.get("features")) if summary.get("features") else "none"),
+        ("classes", number(summary.get("classes")) if summary.get("classes") else "none"),
+    ]
+    if summary.get("classes"):
+        rows.append(("labelled nodes", number(summary.get("labelled_nodes"))))
+    return rows
+
+
+def _homophily(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
+    known = {key: summary.get(key) for key in HOMOPHILY}
+    return [
+        {"name": name, "words": words, "value": known[key]}
+        for key, (name, words) in HOMOPHILY.items()
+        if known[key] is not None
+    ]
+
+
+def _reading(summary: Mapping[str, Any]) -> str:
+    """What the homophily means, in a sentence."""
+    adjusted = summary.get("adjusted_homophily")
+    if adjusted is None:
+        return ""
+    if adjusted >= 0.3:
+        return "Linked nodes tend to be of the same class."
+    if adjusted <= -0.05:
+        return "Linked nodes tend to be of different classes: neighbours are not alike."
+    return "Whether two nodes are of the same class says little about whether they are linked."
+
+
+def _class_sizes(summary: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    sizes = summary.get("class_sizes") or []
+    titles = names if len(names) == len(sizes) else [str(at) for at in range(len(sizes))]
+    rows = sorted(zip(titles, sizes, strict=True), key=lambda row: -row[1])
+    largest = max(sizes, default=0) or 1
+    shown = [{"name": name, "size": size, "share": 100 * size / largest} for name, size in rows[:12]]
+    return {"rows": shown, "left_out": max(0, len(rows) - 12)}
+
+
+def _results(facts: Facts, page: Page) -> dict[str, Any]:
+    """The accuracy beside the baselines, and what else was measured."""
+    result = facts.evaluation
+    probe, sanity = result.get("probe", {}), result.get("sanity", {})
+    found: dict[str, Any] = {"at": None, "rows": [], "free": [], "links": [], "origin": "", "evaluated": bool(result)}
+    if "accuracy" in probe:
+        baselines = sorted(sanity, key=lambda name: -sanity[name]["accuracy"]["mean"])
+        own = f"this embedding ({facts.config.method.name})"
+        rows = {own: probe["accuracy"]} | {_baseline_name(name): sanity[name]["accuracy"] for name in baselines}
+        found["at"] = page.chart(charts.intervals(rows, {own: 0}))
+        found["rows"] = [{"name": name, "score": score, "own": name == own} for name, score in rows.items()]
+        found["macro_f1"] = probe.get("macro_f1")
+        found["origin"] = result.get("splits", {}).get("origin", "")
+    free = [
+        {"name": name.replace("_", " "), "value": value, "words": LABEL_FREE.get(name, "")}
+        for name, value in result.get("label_free", {}).items()
+        if value is not None
+    ]
+    clusters = [
+        {"name": words, "value": result.get("kmeans", {}).get(name), "words": ""} for name, words in KMEANS.items()
+    ]
+    found["free"] = [*(row for row in clusters if row["value"] is not None), *free]
+    found["links"] = [
+        {"name": name.replace("_", " "), "value": value} for name, value in result.get("links", {}).items()
+    ]
+    return found
+
+
+def _environment(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+    packages = ", ".join(f"{name} {version}" for name, version in record.get("packages", {}).items())
+    memory = record.get("peak_memory_mb")
+    rows = [
+        ("command", record.get("command")),
+        ("finished", str(record.get("finished", "")).replace("T", " ").replace("+00:00", " UTC")),
+        ("time", of.duration(record.get("seconds"))),
+        ("memory at most", None if memory is None else f"{memory:,.0f} MB"),
+        ("machine", f"{record.get('processor', '')}, {record.get('cores', '?')} cores, {record.get('system', '')}"),
+        ("python", record.get("python")),
+        ("packages", packages),
+    ]
+    return [(name, of.short(value, 2000)) for name, value in rows if value]
+
+
+def _shown(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [(path, _value(value)) for path, value in values.items()]
+
+
+def _value(value: Any) -> str:
+    text = (
+        "not set" if value is None else json.dumps(value, ensure_ascii=False) if not isinstance(value, str) else value
+    )
+    return of.short(text, 200) or "–"
+
+
+def _template(name: str) -> str:
+    return resources.files("dssl.report").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _script(text: str) -> Markup:
+    """A script as it stands between its tags; browsers read any end of a line as one sign."""
+    from markupsafe import Markup
+
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    assert "</script" not in text.lower()
+    return Markup(text)
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
+
+
+def _json(value: Any) -> Markup:
+    """JSON that may stand inside an HTML page: no sign in it can end the element that it stands in."""
+    from markupsafe import Markup
+
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))

@@ -1,0 +1,1 @@
+"""The run folder, and the work of each command on it."""

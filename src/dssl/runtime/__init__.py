@@ -1,0 +1,1 @@
+"""The machine: files, out-of-core matrices, processes, distributed training, environment."""

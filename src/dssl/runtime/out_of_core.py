@@ -1,0 +1,119 @@
+"""Matrices on disk, of which no more is in memory than what is asked for.
+
+A memory map leaves that to the system, which keeps what was touched, and sixteen pages around it, for as long as
+nobody else wants the memory: a few batches of random rows make all of a matrix resident. So random rows are read by
+calls into an array of their own, and `drop` lets go of what a pass in order has mapped. Everything here takes plain
+arrays too, and then does nothing special.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+LARGE = 50_000  # nodes from which on a graph is treated as large: in batches, and by blocks of rows or columns
+AT_ONCE = 1 << 24  # bytes of a block of rows
+SMALL = 1 << 26  # bytes of a matrix that is kept in memory
+_Array = TypeVar("_Array", bound=NDArray[Any])
+
+
+class _Scratch(np.memmap[Any, np.dtype[Any]]):
+    """A map that holds the file which it alone knows; its views, which keep it alive, do not."""
+
+    file: Any = None
+
+    def __del__(self) -> None:
+        if self.file is not None:
+            self.file.close()
+
+
+def scratch(shape: tuple[int, int]) -> NDArray[np.float32]:
+    """Return a matrix of float32 zeros in a file without a name, which is gone when the matrix is (or its process).
+
+    The file is where `tempfile` has its own: ``TMPDIR`` moves it to a larger disk.
+    """
+    file = tempfile.TemporaryFile(prefix="dssl-")  # noqa: SIM115 (it lives as long as the matrix)
+    file.truncate(max(4 * shape[0] * shape[1], 1))
+    made = _Scratch(file, np.float32, "r+", shape=shape)
+    made.file = file
+    return made
+
+
+def is_mapped(x: object) -> bool:
+    """Whether an array is the whole of a memory map of a file."""
+    return isinstance(x, np.memmap) and isinstance(x.base, mmap.mmap)
+
+
+def drop(x: object) -> None:
+    """Take a map out of the memory of this process; what was written stays, and is read again when it is needed."""
+    if is_mapped(x) and hasattr(mmap, "MADV_DONTNEED"):
+        x._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
+
+
+def blocks(x: NDArray[Any], *, at_once: int = AT_ONCE) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Give the rows in order: the number of the first, and a block of them to look at before the next is asked for."""
+    step = rows_at_once(x, at_once)
+    for begin in range(0, x.shape[0], step):
+        yield begin, np.asarray(x[begin : begin + step])
+        drop(x)
+
+
+def rows_at_once(x: NDArray[Any], at_once: int = AT_ONCE) -> int:
+    """How many rows of a matrix make a block."""
+    return max(at_once // max(x.itemsize * int(np.prod(x.shape[1:])), 1), 1)
+
+
+def rows(x: NDArray[np.float32], nodes: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Return a copy of some rows of a matrix, shape ``(n, F)``; positions must be within it."""
+    if not is_mapped(x) or sys.platform == "win32" or not x.flags.c_contiguous or not nodes.size:
+        return x[nodes]
+    from dssl.kernels.rowloops import read_rows
+
+    out = np.empty((nodes.size, x.shape[1]), x.dtype)
+    file = getattr(x, "file", None)
+    handle = os.open(x.filename, os.O_RDONLY) if file is None else file.fileno()  # type: ignore[attr-defined]
+    try:
+        done = read_rows(handle, x.offset, x.itemsize * x.shape[1], nodes, out.ctypes.data)  # type: ignore[attr-defined]
+    finally:
+        if file is None:
+            os.close(handle)
+    if done != nodes.size:
+        raise OSError(0, "is shorter than it was when it was opened", getattr(x, "filename", None) or "a scratch file")
+    return out
+
+
+def matrix(shape: tuple[int, int]) -> NDArray[np.float32]:
+    """Return a matrix of float32 to be filled: in memory if it is small, and else in a scratch file."""
+    return np.empty(shape, np.float32) if 4 * shape[0] * shape[1] <= SMALL else scratch(shape)
+
+
+def put_away(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the matrix itself if it is small, and else a copy in a scratch file."""
+    if x.nbytes <= SMALL:
+        return x
+    out = scratch((x.shape[0], x.shape[1]))
+    put_columns(out, 0, x)
+    return out
+
+
+def take_columns(x: NDArray[np.float32], begin: int, end: int) -> NDArray[np.float32]:
+    """Return a copy of some columns of a matrix, shape ``(N, end - begin)``."""
+    out = np.empty((x.shape[0], min(end, x.shape[1]) - begin), np.float32)
+    for first, block in blocks(x):
+        out[first : first + len(block)] = block[:, begin:end]
+    return out
+
+
+def put_columns(x: NDArray[np.float32], begin: int, values: NDArray[np.float32]) -> None:
+    """Write some columns of a matrix, from ``begin`` on."""
+    step = rows_at_once(x)
+    for first in range(0, x.shape[0], step):
+        x[first : first + step, begin : begin + values.shape[1]] = values[first : first + step]
+        drop(x)

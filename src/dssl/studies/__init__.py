@@ -1,0 +1,1 @@
+"""Many trainings: comparison, search, the paper's tables and figures."""

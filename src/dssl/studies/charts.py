@@ -1,0 +1,185 @@
+"""Drawings of experiments: curves over a setting, heat maps, and a neighbourhood with the factors on its links."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dssl.evaluation.pictures import UNLABELLED, look, new_figure, save
+
+Points = Sequence[tuple[float, float, float]]  # value of the setting, mean, deviation
+MAX_CELLS = 10  # classes up to which a heat map has its numbers written in
+
+
+def curves(title: str, panels: Mapping[tuple[str, str], Mapping[str, Points]], path: str | Path) -> None:
+    """Draw a measure over the values of a setting, in a panel for each graph and setting.
+
+    The values stand at equal distances, since they are neither evenly nor logarithmically spaced.
+
+    Args:
+        title: above the picture.
+        panels: by graph and setting, the points of each line by its name.
+        path: where to write it, as SVG or PNG by its ending.
+    """
+    settings = list(dict.fromkeys(setting for _, setting in panels))
+    columns = len(settings) if len(settings) > 1 else min(len(panels), 4)
+    rows = -(-len(panels) // columns)
+    figure, _ = new_figure(0.6 + 2.9 * columns, 0.6 + 2.4 * rows, panels=False)
+    for at, ((graph, setting), lines) in enumerate(panels.items()):
+        axes = figure.add_subplot(rows, columns, at + 1)
+        ticks = sorted({point[0] for points in lines.values() for point in points})
+        for number, (name, points) in enumerate(lines.items()):
+            colour, marker = look(number)
+            x = [ticks.index(value) for value, _, _ in points]
+            means, spread = [mean for _, mean, _ in points], [deviation for _, _, deviation in points]
+            axes.errorbar(x, means, yerr=spread, color=colour, marker=marker, ms=4, lw=1.2, elinewidth=0.6, label=name)
+        axes.set_xticks(range(len(ticks)), [f"{tick:g}" for tick in ticks])
+        axes.set_title(graph, loc="left", fontsize=9)
+        axes.set_xlabel(setting.replace("_", " "), fontsize=8)
+        axes.tick_params(labelsize=7)
+        axes.grid(linewidth=0.3)
+        if not at % columns:
+            axes.set_ylabel("accuracy, %", fontsize=8)
+        if not at and len(lines) > 1:
+            axes.legend(fontsize=6)
+    figure.suptitle(title, fontsize=10)
+    save(figure, Path(path))
+
+
+def heat_maps(
+    title: str,
+    maps: Mapping[str, NDArray[np.float64]],
+    path: str | Path,
+    *,
+    names: Sequence[str] = (),
+    edges: Sequence[int] = (),
+) -> None:
+    """Draw square matrices side by side, each with a scale of its own; cells that are not known stay white.
+
+    Args:
+        title: above the picture.
+        maps: matrices by their titles, each of shape ``(n, n)``.
+        path: where to write it, as SVG or PNG by its ending.
+        names: of rows and columns, or of the blocks between ``edges``.
+        edges: places where a block of rows and columns begins, from the second block on.
+    """
+    figure, _ = new_figure(0.4 + 4.2 * len(maps), 4.2, panels=False)
+    for at, (words, matrix) in enumerate(maps.items()):
+        axes = figure.add_subplot(1, len(maps), at + 1)
+        image = axes.imshow(matrix, cmap="viridis", interpolation="nearest")
+        figure.colorbar(image, ax=axes, shrink=0.8).ax.tick_params(labelsize=7)
+        bounds = np.array([0, *edges, len(matrix)])
+        places = (bounds[1:] + bounds[:-1] - 1) / 2 if len(edges) else np.arange(len(matrix))
+        shown = [_short(name) for name in names] or [""] * len(places)
+        axes.set_xticks(places, shown, rotation=60, ha="right", fontsize=6)
+        axes.set_yticks(places, shown, fontsize=6)
+        for edge in edges:
+            axes.axhline(edge - 0.5, color="white", lw=0.6)
+            axes.axvline(edge - 0.5, color="white", lw=0.6)
+        if len(matrix) <= MAX_CELLS:
+            middle = (np.nanmin(matrix) + np.nanmax(matrix)) / 2 if np.isfinite(matrix).any() else 0.0
+            for (i, j), value in np.ndenumerate(matrix):
+                if np.isfinite(value):
+                    colour = "black" if value > middle else "white"
+                    axes.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=6, color=colour)
+        axes.set_title(words, fontsize=8)
+    figure.suptitle(title, fontsize=10)
+    save(figure, Path(path))
+
+
+def neighbourhood(
+    title: str,
+    links: NDArray[np.int64],
+    q: NDArray[np.float64],
+    labels: Sequence[int],
+    class_names: Sequence[str],
+    path: str | Path,
+) -> None:
+    """Draw a small connected graph around node 0, with classes as colours and a pie of the factors on each link.
+
+    Args:
+        title: above the picture.
+        links: the two ends of each link, shape ``(L, 2)``.
+        q: how probable each factor is on each link, shape ``(L, K)``.
+        labels: class of each node, −1 where unknown.
+        class_names: a name for each class.
+        path: where to write it, as SVG or PNG by its ending.
+    """
+    from matplotlib import colormaps
+    from matplotlib.patches import Wedge
+
+    places = stress_layout(len(labels), links)
+    colours = colormaps["hsv"](np.linspace(0, 1, q.shape[1], endpoint=False))
+    figure, axes = new_figure(8.4, 6.4)
+    for (i, j), shares in zip(links, q, strict=True):
+        axes.plot(*places[[i, j]].T, color="#999999", lw=0.8, zorder=1)
+        turns = 90 - 360 * np.concatenate([[0], np.cumsum(shares / shares.sum())])
+        for k, (start, end) in enumerate(pairwise(turns)):
+            if start > end:
+                middle = (float(places[[i, j], 0].mean()), float(places[[i, j], 1].mean()))
+                axes.add_patch(Wedge(middle, 0.09, end, start, facecolor=colours[k], linewidth=0, zorder=2))
+    for label in sorted(set(labels)):
+        here = places[[at for at, known in enumerate(labels) if known == label]]
+        colour, marker = look(label) if label >= 0 else (UNLABELLED, "o")
+        name = _short(class_names[label]) if label >= 0 else "no label"
+        axes.scatter(*here.T, s=150, c=colour, marker=marker, edgecolors="white", zorder=3, label=name)
+    axes.scatter(*places[:1].T, s=260, facecolors="none", edgecolors="black", linewidths=1.5, zorder=4)
+    first = axes.legend(title="class", loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=8)
+    axes.add_artist(first)
+    handles: list[Any] = [Wedge((0, 0), 1, 0, 360, facecolor=colour, label=str(k)) for k, colour in enumerate(colours)]
+    axes.legend(
+        handles=handles, title="factor", loc="lower left", bbox_to_anchor=(1.01, 0), frameon=False, fontsize=8, ncols=2
+    )
+    axes.set_aspect("equal")
+    axes.axis("off")
+    axes.set_title(title, loc="left", fontsize=10)
+    save(figure, Path(path))
+
+
+def stress_layout(count: int, links: NDArray[np.int64], *, steps: int = 200) -> NDArray[np.float64]:
+    """Places in the plane whose distances are near the numbers of links between the nodes.
+
+    Majorisation of the stress Σ (|x_i − x_j| − d_ij)² / d_ij², from a circle; no chance in it.
+
+    Args:
+        count: number of nodes; all must be reachable from each other.
+        links: the two ends of each link, shape ``(L, 2)``.
+        steps: how often all places are improved.
+
+    Returns:
+        Places, shape ``(count, 2)``.
+
+    >>> path = stress_layout(3, np.array([[0, 1], [1, 2]]))
+    >>> np.linalg.norm(path[[0, 1, 0]] - path[[1, 2, 2]], axis=1).round(1).tolist()
+    [1.0, 1.0, 2.0]
+    """
+    from scipy import sparse
+    from scipy.sparse.csgraph import shortest_path
+
+    ones = np.ones(len(links))
+    adjacency = sparse.csr_array((ones, (links[:, 0], links[:, 1])), shape=(count, count))
+    wanted = shortest_path(adjacency, directed=False, unweighted=True)
+    np.fill_diagonal(wanted, 1)
+    weights = wanted**-2.0
+    np.fill_diagonal(weights, 0)
+    inverse = np.linalg.pinv(np.diag(weights.sum(axis=1)) - weights)
+    angles = 2 * np.pi * np.arange(count) / count
+    places = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    for _ in range(steps):
+        distances = np.linalg.norm(places[:, None] - places[None], axis=2)
+        ratio = -weights * wanted / np.maximum(distances, 1e-9)
+        np.fill_diagonal(ratio, 0)
+        np.fill_diagonal(ratio, -ratio.sum(axis=1))
+        places = inverse @ ratio @ places
+    return places
+
+
+def _short(name: str) -> str:
+    """A name that fits beside a picture, with no formulas in it."""
+    name = str(name)
+    return (name if len(name) <= 20 else name[:19] + "…").replace("$", r"\$")

@@ -1,0 +1,300 @@
+"""Many methods on one graph, side by side: ``dssl compare GRAPH``.
+
+Each method is trained in a process of its own, one after the other, so that seconds and memory are its own, and judged
+on the same splits, beside baselines that need no training. Records go to ``OUT/runs`` (see `dssl.studies.experiments`):
+what is there is not done again. Without labels, some links are hidden from every method and ranked instead.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dssl.data import datasets
+from dssl.errors import ConfigError, RunError
+from dssl.model.estimator import CONFIG
+from dssl.runs import workflow
+from dssl.runtime import files
+from dssl.studies import experiments
+from dssl.studies.experiments import Job, Record
+from dssl.studies.paper.plans import SANITY, Options, method_jobs, methods_of
+from dssl.studies.results_table import Cell, deviation
+
+if TYPE_CHECKING:
+    from dssl.config.schema import GraphSettings
+    from dssl.graph import Graph
+
+ALL, TRAINED = "all", "dssl, trained part"
+OF_FEATURES = ("raw", "smoothed", "hops")  # baselines
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What was measured of one method.
+
+    Args:
+        name: the method or baseline.
+        accuracy: of the linear probe, in percent, by seed and split.
+        nmi: of k-means, in percent, by seed.
+        links: area under the curve of hidden links, in percent, by seed.
+        seconds: of each training.
+        memory: megabytes that each training took beyond what the process had.
+        width: columns of the embedding.
+    """
+
+    name: str
+    accuracy: Cell | None
+    nmi: Cell | None
+    links: Cell | None
+    seconds: tuple[float, ...]
+    memory: tuple[float, ...]
+    width: int
+
+    @property
+    def is_sanity(self) -> bool:
+        """Whether it needs no training."""
+        return self.name in SANITY
+
+    @property
+    def cost(self) -> tuple[str, str]:
+        """Mean seconds, with their deviation over seeds, and the most memory, as text."""
+        if not self.seconds:
+            return "", ""
+        mean = sum(self.seconds) / len(self.seconds)
+        spread = f" ± {deviation(self.seconds):.1f}" if len(self.seconds) > 1 else ""
+        most = max(self.memory)
+        return f"{mean:.1f}{spread}", f"{most:,.0f}" if most >= 1 else "<1"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All methods on one graph.
+
+    Args:
+        graph: its name.
+        lines: what was measured, baselines first.
+        notes: what was compared, and then sentences on how to read it.
+        failed: sentences on methods that could not be trained.
+    """
+
+    graph: str
+    lines: Sequence[Line]
+    notes: Sequence[str]
+    failed: Sequence[str] = field(default_factory=list)
+
+    @property
+    def measures(self) -> dict[str, str]:
+        """Attribute of a `Line` by what it is called, those that were measured."""
+        every = {"accuracy": "accuracy", "NMI": "nmi", "link AUC": "links"}
+        return {name: at for name, at in every.items() if any(getattr(line, at) is not None for line in self.lines)}
+
+    @property
+    def header(self) -> list[str]:
+        """Names of the columns."""
+        return ["method", *self.measures, "columns", "seconds", "memory, MB"]
+
+    def rows(self) -> list[list[str]]:
+        """The texts of the table, the best of each measure in bold."""
+        found = []
+        for line in self.lines:
+            texts = [line.name]
+            for at in self.measures.values():
+                cell = getattr(line, at)
+                best = max(other.mean for other in (getattr(one, at) for one in self.lines) if other is not None)
+                texts.append("–" if cell is None else f"**{cell.text}**" if cell.mean == best else cell.text)
+            found.append([*texts, str(line.width) if line.width else "", *line.cost])
+        return found
+
+    def markdown(self) -> str:
+        """The table as a page."""
+        lines = [f"# Methods on {self.graph}", "", self.notes[0], ""]
+        lines += ["| " + " | ".join(row) + " |" for row in (self.header, ["---"] * len(self.header), *self.rows())]
+        lines += ["", *(f"- {words}" for words in self.notes[1:])]
+        if self.failed:
+            lines += ["", "## Left out", "", *(f"- {words}" for words in self.failed)]
+        return "\n".join(lines) + "\n"
+
+    def csv(self) -> str:
+        """A line per method and measure."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(["method", "measure", "mean", "std_splits", "std_seeds", "seeds", "splits"])
+        for line in self.lines:
+            for name, at in self.measures.items():
+                if (cell := getattr(line, at)) is not None:
+                    figures = [f"{value:.4f}" for value in (cell.mean, cell.over_splits, cell.over_seeds)]
+                    writer.writerow([line.name, name, *figures, len(cell.values), len(cell.values[0])])
+            if line.width:
+                writer.writerow([line.name, "columns", line.width, "", "", "", ""])
+            for name, values in (("seconds", line.seconds), ("memory, MB", line.memory)):
+                if values:
+                    mean = sum(values) / len(values)
+                    writer.writerow([line.name, name, f"{mean:.2f}", "", f"{deviation(values):.2f}", len(values), ""])
+        return out.getvalue()
+
+
+def compare(
+    source: GraphSettings,
+    out: Path,
+    *,
+    methods: Sequence[str] = (ALL,),
+    seeds: int = 3,
+    splits: int = 10,
+    protocol: str = "random",
+    links: bool | None = None,
+    settings: Mapping[str, Any] | None = None,
+    workers: int = 1,
+    on_plan: Callable[[int], None] = lambda _: None,
+    on_record: Callable[[Job, Record], None] | None = None,
+) -> tuple[Comparison, list[Path]]:
+    """Train methods on a graph and put them beside each other; also return what was written.
+
+    Args:
+        source: the graph and how it is read.
+        out: folder for the table and the records.
+        methods: names of methods, ``sanity`` for the baselines, ``all`` for everything.
+        seeds: trainings of each method.
+        splits: random splits that each is judged on.
+        protocol: ``random``, or the name of published splits.
+        links: whether links are hidden and ranked; by default only where there are no labels.
+        settings: settings of the encoder and the training for every method, by dotted path.
+        workers: trainings at a time; more than one makes their seconds say less.
+        on_plan: called with the number of jobs.
+        on_record: called with each job and its record.
+    """
+    if (out / CONFIG).exists():
+        raise RunError(f"{out} holds a fitted model; give another folder for the comparison")
+    graph = workflow.load_graph(source)
+    links = graph.y is None if links is None else links
+    if not links and graph.y is None:
+        raise ConfigError(f"graph {source.source!r} has no labels; leave out --no-links, so that links are ranked")
+    if links and source.directed:
+        raise ConfigError("links are hidden and ranked without their direction; leave out --directed")
+    jobs = _jobs(source, graph, tuple(methods), seeds=seeds, settings=settings or {})
+    jobs = [_judged(job, links=links, splits=splits, protocol=protocol) for job in jobs]
+    for job in jobs[:1]:
+        experiments.splits_of(job, graph)  # a protocol that the graph does not have is told before anything is trained
+    on_plan(len(jobs))
+    records = experiments.run(jobs, out / "runs", workers=workers, fresh=True, on_record=on_record)
+    failed = [f"{record['row']}: {record['error']}" for record in records if "error" in record]
+    if len(failed) == len(jobs):
+        causes = dict.fromkeys(record["error"] for record in records)
+        raise RunError("nothing could be compared: " + "; ".join(causes if len(causes) == 1 else dict.fromkeys(failed)))
+    done = [record for record in records if "error" not in record]
+    notes = _notes(graph, directed=source.directed, seeds=seeds, splits=splits, protocol=protocol, links=links)
+    if settings:
+        given = ", ".join(f"`{path}={value}`" for path, value in settings.items())
+        notes.append(f"Set for all methods that have it: {given}.")
+    found = Comparison(graph.name or source.source, _lines(done), notes, list(dict.fromkeys(failed)))
+    written = [out / "compare.md", out / "compare.csv"]
+    files.write_text(written[0], found.markdown())
+    files.write_text(written[1], found.csv())
+    written += _picture(found, out / "compare.svg")
+    return found, written
+
+
+def _jobs(
+    source: GraphSettings, graph: Graph, methods: tuple[str, ...], *, seeds: int, settings: Mapping[str, Any]
+) -> list[Job]:
+    from dssl.config.resolve import uses
+    from dssl.model.estimator import Embedder
+
+    if method := next((path for path in settings if not path.startswith(("encoder.", "train."))), None):
+        raise ConfigError(f"--set {method}: a comparison takes settings of the encoder and of the training only")
+    options = Options(methods=() if ALL in methods else methods, seeds=seeds)
+    read = _read(source)
+    jobs = []
+    for name in methods_of(options):
+        if (name in OF_FEATURES and graph.x is None) or (name == "majority" and graph.y is None):
+            continue
+        for job in method_jobs(name, source.source, options):
+            taken = {} if name in SANITY else {path: value for path, value in settings.items() if uses(name, path)}
+            own = {**job.settings, **taken}
+            if not job.baseline:
+                own |= {"directed": True} if source.directed else {}
+                Embedder(**own)  # a wrong setting is told before anything is trained
+            jobs.append(replace(job, settings=own, read=read))
+    return jobs
+
+
+def _judged(job: Job, *, links: bool, splits: int, protocol: str) -> Job:
+    return replace(job, hide_links=links, splits=splits, protocol=protocol)
+
+
+def _read(source: GraphSettings) -> dict[str, Any]:
+    """Keywords of `dssl.load` for a graph of one's own, and when its files last changed."""
+    way = {"directed": True} if source.directed else {}
+    if not datasets.is_file(source.source):
+        return way
+    names = ("nodes", "source_column", "target_column", "weight_column", "id_column", "label_column", "header")
+    read = {name: value for name in names if (value := getattr(source, name)) is not None}
+    if source.feature_columns is not None:
+        read["feature_columns"] = source.feature_columns
+    states = [Path(path).stat() for path in (source.source, source.nodes) if path]
+    return {**read, **way, "stamp": " ".join(f"{state.st_size}:{state.st_mtime_ns}" for state in states)}
+
+
+def _lines(records: Sequence[Record]) -> list[Line]:
+    """A line per row and view, in the order of the records, those of the same row with other seeds together."""
+    together: dict[str, list[tuple[Record, Mapping[str, Any]]]] = {}
+    for record in records:
+        for view, judged in record["views"].items():
+            name = TRAINED if view == "trained" else record["row"]
+            together.setdefault(name, []).append((record, judged))
+    return [
+        Line(
+            name,
+            _cell([tuple(view.get("probe", {}).get("accuracy", ())) for _, view in found]),
+            _cell([(view["kmeans"]["nmi"],) if "kmeans" in view else () for _, view in found]),
+            _cell([(view["links"]["probe_uniform_auc"],) if "links" in view else () for _, view in found]),
+            tuple(record["fit_seconds"] for record, _ in found if "fit_seconds" in record),
+            tuple(record["fit_memory_mb"] for record, _ in found if "fit_memory_mb" in record),
+            found[0][1]["width"],
+        )
+        for name, found in together.items()
+    ]
+
+
+def _cell(values: Sequence[tuple[float, ...]]) -> Cell | None:
+    known = tuple(tuple(100 * value for value in seed) for seed in values if seed)
+    return Cell(known) if known else None
+
+
+def _notes(graph: Graph, *, directed: bool, seeds: int, splits: int, protocol: str, links: bool) -> list[str]:
+    ways = "one way (for baselines both ways)" if directed else "both ways"
+    what = f"{graph.num_nodes:,} nodes, links {ways}; {seeds} seed{'s' if seeds > 1 else ''}."
+    if graph.y is not None:
+        kind = f"{splits} random 60/20/20 splits" if protocol == "random" else f"the {protocol} splits"
+        what += f" Accuracy of a linear probe on {kind} and NMI of k-means, in percent."
+    if links:
+        what += " Link AUC in percent: 15% of the links, the same for all, were hidden, and are told from random pairs."
+    return [
+        what,
+        "± is the deviation over splits, (seeds …) that of the means of seeds, ± of the seconds over seeds. Baselines "
+        "have one seed.",
+        "Seconds and memory are those of the training alone, memory beyond what the process had with the graph in it.",
+        "Methods have the settings of their recipe, which validation chose, where it knows the graph; else defaults.",
+        "`dssl` is the default, with principal components beside its trained part; `paper-terms` is DSSL as its paper "
+        "has it: a GCN of 64 columns and nothing beside them.",
+    ]
+
+
+def _picture(found: Comparison, path: Path) -> list[Path]:
+    """Accuracy (or the AUC of links) over the seconds of training."""
+    at = "accuracy" if "accuracy" in found.measures else "links"
+    points = {
+        line.name: (sum(line.seconds) / len(line.seconds), cell.mean, cell.over_splits)
+        for line in found.lines
+        if line.seconds and (cell := getattr(line, at)) is not None
+    }
+    if not points:
+        return []
+    from dssl.evaluation import pictures
+
+    what = "accuracy" if at == "accuracy" else "AUC of hidden links"
+    pictures.trade_off(points, path, title=f"Methods on {found.graph}", measure=f"{what}, percent", hollow=SANITY)
+    return [path]

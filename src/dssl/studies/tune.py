@@ -1,0 +1,378 @@
+r"""Search for settings: ``dssl tune GRAPH`` tries them out, and writes those that did best as a recipe.
+
+Optuna proposes settings from a space, each is trained once, and a criterion judges the vectors:
+
+``validation``
+    the accuracy of the linear probe on validation nodes. The test part of the first split of the run's protocol is set
+    aside before the search, and no label in it is ever read; the other labelled nodes are split anew into train and
+    validation, several times, in the same proportion. ``dssl evaluate RUN --set splits=1`` then tests on nodes that the
+    search never saw; other splits test on nodes that it chose by, as in most papers.
+``effective-rank``, ``calinski-harabasz``
+    label-free measures of `dssl.evaluation.evaluate.label_free`, the higher the better.
+``loss``
+    the training loss, the lower the better. Settings that weigh the terms of the loss also change its scale.
+
+The folder holds ``study.db``, a study that Optuna's tools can read: the same command goes on where it stopped, also
+after a kill, and several may run at once. With one worker, what is tried depends on the seed alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import asdict, dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import tomli_w
+
+from dssl.config.fields import to_toml
+from dssl.config.resolve import resolve
+from dssl.config.schema import Config, GraphSettings
+from dssl.errors import ConfigError, DsslError, RunError, nearest
+from dssl.graph.preparation import OF_MODEL
+from dssl.rng import integer, stream
+from dssl.runs import workflow
+from dssl.runtime import environment, files
+from dssl.runtime.processes import pool
+from dssl.studies.search_space import Range, Space
+
+if TYPE_CHECKING:
+    import numpy as np
+    import optuna
+    from numpy.typing import NDArray
+
+    from dssl.evaluation.probe import Split
+    from dssl.graph import Graph
+
+Select = Literal["validation", "effective-rank", "calinski-harabasz", "loss"]
+STUDY, TRIALS, RECIPE = "study.db", "trials.jsonl", "recipe.toml"
+LAST_LOSSES = 10  # epochs that the loss is averaged over
+# Settings of the training that say how, not what: they have no place in a recipe.
+NOT_IN_RECIPES = ("device", "threads", "log_every", "checkpoint_every", "start_from")
+
+
+Work = Callable[[], dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a search found.
+
+    Args:
+        folder: where the study and the recipe are.
+        value: the criterion of the best trial.
+        changes: its settings of the space, by dotted path.
+        done: number of trials that ended well.
+        failed: reasons of those that did not.
+    """
+
+    folder: Path
+    value: float
+    changes: dict[str, Any]
+    done: int
+    failed: list[str]
+
+    @property
+    def recipe(self) -> Path:
+        """The file that ``dssl fit --recipe`` takes."""
+        return self.folder / RECIPE
+
+
+def search(
+    config: Config,
+    folder: Path,
+    *,
+    trials: int,
+    varied: Space,
+    select: str = "validation",
+    workers: int = 1,
+    command: str = "",
+    on_trial: Callable[[int, float | None, float | None], None] = lambda *_: None,
+) -> Outcome:
+    """Try settings until there are as many trials as asked for, those of earlier calls included; write the recipe.
+
+    Args:
+        config: settings that the search starts from; its graph, seed and protocol are those of every trial.
+        folder: where the study is, or will be.
+        trials: number of trials.
+        varied: what is varied, see `space`. Where it holds the settings of ``config``, these are tried first.
+        select: the criterion.
+        workers: processes, each with one thread; 1 does everything in this process.
+        command: what the user called, for the recipe.
+        on_trial: called after each trial with how many there are, its value (none if it failed) and the best so far.
+    """
+    if select not in get_args(Select):
+        known = get_args(Select)
+        raise ConfigError(f"unknown criterion {select!r}{nearest(select, known)}; use one of {', '.join(known)}")
+    if trials < 1 or workers < 1:
+        raise ConfigError(f"{trials} trials by {workers} workers cannot be; give at least one of each")
+    config = config.model_copy(update={"graph": workflow.with_full_paths(config.graph)})
+    judge = Judge(config, select)
+    graph = judge.check()
+    study = _open(folder, judge, varied, graph.fingerprint())
+    running: dict[Future[dict[str, Any]], optuna.Trial] = {}
+    with pool(workers) as submit:
+        while True:
+            left = trials - len(_done(study)) - len(running)
+            for _ in range(min(left, workers - len(running))):
+                trial = _ask(study, config.seed, len(_done(study)) + len(running))
+                running[submit(partial(judge, _suggest(trial, varied)))] = trial
+            if not running:
+                break
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                found = future.result()
+                _tell(study, running.pop(future), found)
+                on_trial(len(_done(study)), found.get("value"), study.best_value if _complete(study) else None)
+    return _finish(study, folder, judge, varied, command)
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Trains with some settings and judges the vectors; goes to worker processes as it is.
+
+    Args:
+        config: settings that are not varied.
+        select: the criterion.
+    """
+
+    config: Config
+    select: str
+
+    def check(self) -> Graph:
+        """Read the graph, and see before the search that the criterion can be had."""
+        graph = _graph(self.config.graph)
+        if self.select == "validation":
+            if graph.y is None:
+                raise DsslError(
+                    f"graph {self.config.graph.source!r} has no labels to select by; "
+                    "give some with --nodes, or use --select calinski-harabasz"
+                )
+            self.parts(graph.y)
+        return graph
+
+    def parts(self, y: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[Split]]:
+        """The labels that the search may see, −1 elsewhere, and splits of them with an empty test part."""
+        import numpy as np
+
+        from dssl.evaluation.probe import Split
+        from dssl.evaluation.splits import Protocol
+
+        options = self.config.evaluate
+        protocol = Protocol(
+            name=options.protocol,
+            source=self.config.graph.source,
+            count=1,
+            shares=options.shares,
+            seed=options.split_seed,
+        )
+        first = protocol.splits(y)[0]
+        rest = np.concatenate([first.train, first.val])
+        seen = np.full_like(y, -1)
+        seen[rest] = y[rest]
+        orders = [stream(options.split_seed, "tune", i).permutation(np.sort(rest)) for i in range(options.splits)]
+        size, none = first.train.size, np.zeros(0, np.int64)
+        return seen, [Split(np.sort(order[:size]), np.sort(order[size:]), none) for order in orders]
+
+    def __call__(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Train and judge; an error that settings can cause is a result too."""
+        begun = time.perf_counter()
+        try:
+            measures = self._measures(changes)
+            value = measures[self.select]
+            if value is None:
+                raise DsslError(f"{self.select} is not defined: nothing was trained, or all vectors are alike")
+        except DsslError as error:
+            return {"error": str(error)}
+        return {"value": value, "measures": measures, "seconds": round(time.perf_counter() - begun, 2)}
+
+    def _measures(self, changes: Mapping[str, Any]) -> dict[str, float | None]:
+        import numpy as np
+
+        from dssl.evaluation.evaluate import label_free
+        from dssl.evaluation.probe import SCALINGS, validation_accuracy
+        from dssl.graph.preparation import links
+        from dssl.model.estimator import Embedder
+
+        graph = _graph(self.config.graph)
+        config = changed(self.config, changes)
+        model = Embedder.from_config(config).fit(graph.replace(y=None))
+        values = model.embeddings_.values
+        if not np.isfinite(values).all():
+            raise DsslError("the training diverged: a vector is NaN or infinite")
+        plain = links(graph, directed=config.graph.directed, self_loops=config.graph.self_loops)
+        found: dict[str, float | None] = {
+            name.replace("_", "-"): value for name, value in label_free(plain, values).items()
+        }
+        losses = [record["loss"] for record in model.metrics_[-LAST_LOSSES:]]
+        found["loss"] = sum(losses) / len(losses) if losses else None
+        if self.select == "validation":
+            assert graph.y is not None, "seen by check"
+            scaling = config.evaluate.scaling
+            scalings = SCALINGS if scaling == "chosen" else (scaling,)
+            seen, splits = self.parts(graph.y)
+            found["validation"] = validation_accuracy(values, seen, splits, scalings=scalings).mean
+        return found
+
+
+def changed(config: Config, changes: Mapping[str, Any]) -> Config:
+    """Return a configuration with other values for some dotted paths."""
+    return resolve(changes, base=config.model_dump(exclude_none=True))
+
+
+@lru_cache(maxsize=1)
+def _graph(options: GraphSettings) -> Graph:
+    return workflow.load_graph(options)
+
+
+def _open(folder: Path, judge: Judge, varied: Space, fingerprint: str) -> optuna.Study:
+    """Open the study of a folder, or make one; a study of something else is refused."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    if folder.exists() and not folder.is_dir():
+        raise RunError(f"{folder} is a file; choose a folder with --out")
+    if folder.exists() and not (folder / STUDY).exists() and any(folder.iterdir()):
+        raise RunError(f"{folder} is not empty and holds no search; choose another folder with --out")
+    folder.mkdir(parents=True, exist_ok=True)
+    asked = {
+        "settings": to_toml(judge.config),
+        "select": judge.select,
+        "space": {path: asdict(part) if isinstance(part, Range) else list(part) for path, part in varied.items()},
+        "graph": fingerprint,
+    }
+    try:
+        study = optuna.create_study(
+            study_name="dssl",
+            storage=f"sqlite:///{folder / STUDY}",
+            direction="minimize" if judge.select == "loss" else "maximize",
+            load_if_exists=True,
+        )
+    except Exception as error:  # of SQLAlchemy or SQLite, by many names
+        raise RunError(f"{folder / STUDY} cannot be read ({type(error).__name__}); delete it, or use --out") from None
+    before = study.user_attrs.get("search")
+    if before is not None and json.loads(before) != asked:
+        different = [name for name, value in json.loads(before).items() if asked[name] != value]
+        raise RunError(
+            f"{folder} holds a search with other {' and '.join(different)}; choose another folder with --out"
+        )
+    if before is None:
+        study.set_user_attr("search", json.dumps(asked))
+        here = {path: _value(judge.config, path) for path in varied}
+        if all(_holds(varied[path], value) for path, value in here.items()):
+            study.enqueue_trial(here)
+    for trial in study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,)):
+        if not _alive(trial.user_attrs.get("process")):
+            _again(study, trial.number, trial.params)
+    return study
+
+
+def _value(config: Config, path: str) -> Any:
+    section, _, leaf = path.partition(".")
+    return getattr(getattr(config, section), leaf)
+
+
+def _holds(part: tuple[Any, ...] | Range, value: Any) -> bool:
+    return part.low <= value <= part.high if isinstance(part, Range) else value in part
+
+
+def _alive(process: int | None) -> bool:
+    """Whether a process runs on this machine."""
+    if process is None or process == os.getpid():
+        return False
+    try:
+        os.kill(process, 0)
+    except OSError:
+        return False
+    return True
+
+
+def _ask(study: optuna.Study, seed: int, number: int) -> optuna.Trial:
+    """Let Optuna propose a trial; what it proposes depends on the seed, the number and the trials that have ended."""
+    import optuna
+
+    study.sampler = optuna.samplers.TPESampler(seed=integer(seed, "tune", number) % 2**32)
+    trial = study.ask()
+    trial.set_user_attr("process", os.getpid())
+    return trial
+
+
+def _suggest(trial: optuna.Trial, varied: Space) -> dict[str, Any]:
+    changes: dict[str, Any] = {}
+    for path, part in varied.items():
+        if isinstance(part, Range):
+            changes[path] = float(f"{trial.suggest_float(path, part.low, part.high, log=True):.3g}")
+        else:
+            changes[path] = trial.suggest_categorical(path, part)
+    trial.set_user_attr("changes", changes)
+    return changes
+
+
+def _tell(study: optuna.Study, trial: optuna.Trial, found: Mapping[str, Any]) -> None:
+    import optuna
+
+    for name, value in found.items():
+        if name != "value":
+            trial.set_user_attr(name, value)
+    if "error" in found:
+        study.tell(trial, state=optuna.trial.TrialState.FAIL)
+    else:
+        study.tell(trial, found["value"])
+
+
+def _again(study: optuna.Study, number: int, params: Mapping[str, Any]) -> None:
+    """Close a trial that was interrupted, and put its settings first in the queue."""
+    import optuna
+
+    study.tell(number, state=optuna.trial.TrialState.FAIL)
+    study.enqueue_trial(dict(params))
+
+
+def _complete(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
+    import optuna
+
+    return study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,))
+
+
+def _done(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
+    """Trials with a result, be it an error; not those that were interrupted."""
+    trials = study.get_trials(deepcopy=False)
+    return [trial for trial in trials if trial.state.is_finished() and {"measures", "error"} & trial.user_attrs.keys()]
+
+
+def _finish(study: optuna.Study, folder: Path, judge: Judge, varied: Space, command: str) -> Outcome:
+    """Write the trials and the recipe of the best one."""
+    done = _done(study)
+    lines = [{"number": t.number, "value": t.value, **t.user_attrs} for t in done]
+    files.write_text(folder / TRIALS, "".join(json.dumps(line) + "\n" for line in lines))
+    failed = [str(trial.user_attrs["error"]) for trial in done if "error" in trial.user_attrs]
+    if len(failed) == len(done):
+        raise RunError(f"all {len(done)} trials failed, the first with: {failed[0]}")
+    changes: dict[str, Any] = study.best_trial.user_attrs["changes"]
+    name = _graph(judge.config.graph).name
+    found = f"{judge.select} {study.best_value:.4g}"
+    header = {
+        "title": f"{judge.config.method.name} on {name}: the best of {len(done)} trials by {judge.select}",
+        "source": f"{command or 'dssl tune'}, dssl {environment.version('dssl')}: {found}",
+        "notes": f"Varied: {', '.join(varied)}. The rest is as it was when the search began.",
+    }
+    files.write_text(folder / RECIPE, recipe(changed(judge.config, changes), header))
+    return Outcome(folder, study.best_value, changes, len(done) - len(failed), failed)
+
+
+def recipe(config: Config, header: Mapping[str, str]) -> str:
+    """Return the text of a recipe that gives a configuration's model and training on any graph.
+
+    Args:
+        config: the settings; they are written in full, so that later defaults do not change them.
+        header: title, source and notes.
+    """
+    values = config.model_dump(exclude_none=True)
+    train = {name: value for name, value in values["train"].items() if name not in NOT_IN_RECIPES}
+    graph = {name: values["graph"][name] for name in OF_MODEL}
+    tables = {"recipe": dict(header), "graph": graph, "encoder": values["encoder"], "method": values["method"]}
+    return tomli_w.dumps({**tables, "train": train})

@@ -1,0 +1,72 @@
+"""Recipes: each covers the paper's graphs, says where its numbers come from, and is what validation chose."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from dssl.config.resolve import read_recipe, recipes, resolve
+from dssl.config.schema import METHODS
+from dssl.studies import experiments
+from dssl.studies.paper import numbers
+from dssl.studies.paper.plans import PLANETOID
+
+ROOT = Path(__file__).parents[2]
+OTHERS = [name for name in METHODS if name != "dssl"]
+
+
+@pytest.fixture(scope="module")
+def benchmark() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("recipe_benchmark", ROOT / "benchmarks" / "recipes.py")
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = made
+    spec.loader.exec_module(made)
+    return made
+
+
+@pytest.mark.parametrize("method", OTHERS)
+def test_each_method_has_a_recipe_for_each_graph_of_the_paper(method: str) -> None:
+    assert method in recipes()
+    recipe = read_recipe(method)
+    assert {*numbers.GRAPHS, *(f"{graph}-public" for graph in PLANETOID)} == set(recipe.datasets)
+    assert recipe.header.source
+    for name in recipe.names:
+        config = resolve({"recipe": f"{method}:{name}"})
+        assert config.method.name == method
+        assert not config.encoder.skip
+        assert (config.encoder.dim > 64) == name.endswith("-public")
+
+
+@pytest.mark.parametrize("method", OTHERS)
+def test_the_paper_s_numbers_are_those_of_its_table(method: str) -> None:
+    printed = {graph: mean for graph, (mean, _) in numbers.CLASSIFICATION.get(method, {}).items()}
+    assert read_recipe(method).header.paper == printed
+
+
+def test_published_numbers_are_of_the_public_splits() -> None:
+    assert read_recipe("dgi").header.published == {"cora": 82.3, "citeseer": 71.8, "pubmed": 76.8}
+    for method in OTHERS:
+        assert set(read_recipe(method).header.published) <= set(PLANETOID)
+
+
+def test_recipes_are_what_validation_chose(benchmark: ModuleType) -> None:
+    records = experiments.records(ROOT / "results" / "recipes")
+    assert set(benchmark.CANDIDATES) == set(OTHERS)
+    for method in OTHERS:
+        for graph, sections in read_recipe(method).datasets.items():
+            assert sections == benchmark.expected(method, graph, records), (method, graph)
+
+
+def test_the_table_is_that_of_the_records(benchmark: ModuleType) -> None:
+    records = experiments.records(ROOT / "results" / "recipes")
+    assert (ROOT / "results" / "recipes.md").read_text() == benchmark.table(records)
+    tried = {(record["graph"], record["row"], record["protocol"], str(record["settings"])) for record in records}
+    methods = list(benchmark.CANDIDATES)
+    every = [*benchmark.jobs(methods, benchmark.GRAPHS), *benchmark.public_jobs(methods, benchmark.GRAPHS)]
+    assert tried == {(job.graph, job.row, job.protocol, str(job.settings)) for job in every}

@@ -1,0 +1,462 @@
+"""Edge lists and node tables: what is read, and the table of what is refused."""
+
+from __future__ import annotations
+
+import gzip
+import pickle
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy import sparse
+
+from dssl.data.tables import from_tables, read_edges
+from dssl.data.text import BLOCK
+from dssl.errors import GraphError
+from dssl.graph import Graph
+from dssl.graph.features import Encoding
+
+
+def write(folder: Path, name: str, content: object) -> Path:
+    """Write text, bytes, columns (Parquet) or a SciPy matrix (npz) to a file."""
+    path = folder / name
+    if isinstance(content, str):
+        content = content.encode()
+    if isinstance(content, bytes):
+        path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    elif isinstance(content, dict):
+        pq.write_table(pa.table(content), path)
+    else:
+        sparse.save_npz(path, content)
+    return path
+
+
+def links(graph: Graph) -> set[tuple[object, object]]:
+    """Links of an undirected graph as pairs of ids."""
+    ids = graph.ids.to_pylist()
+    arcs = zip(graph.sources().tolist(), graph.indices.tolist(), strict=True)
+    return {(ids[a], ids[b]) for a, b in arcs if a <= b}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("e.csv", "source,target\n30,10\n10,20\n"),
+        ("e.csv", "30,10\n10,20\n"),
+        ("e.csv", "30,10\n10,20"),
+        ("e.csv", "\n30,10\r\n\r\n10,20\r\n\n"),
+        ("e.csv", "\ufeffsrc,dst\n30,10\n10,20\n"),
+        ("e.csv", "\ufeff30,10\n10,20\n"),
+        ("e.csv", "person,knows\n30,10\n10,20\n"),
+        ("e.csv", '"30","10"\n10, 20\n'),
+        ("e.csv", "a;b\n30;10\n10;20\n"),
+        ("e.csv", "to,x,from\n10,a,30\n20,b,10\n"),
+        ("e.csv.gz", "source,target\n30,10\n10,20\n"),
+        ("e.tsv", "source\ttarget\n30\t10\n10\t20\n"),
+        ("e.txt", "# Directed graph\n# FromNodeId\tToNodeId\n30\t10\n10\t20\n"),
+        ("e.txt", "% bip\n30 10\n10 20\n"),
+        ("E.CSV", "30,10\n10,20\n"),
+        ("e.parquet", {"source": [30, 10], "target": [10, 20]}),
+        (
+            "e.parquet",
+            {"target": pa.array([10, 20], pa.uint8()), "x": [0, 0], "source": pa.array([30, 10], pa.int16())},
+        ),
+    ],
+)
+def test_integer_ids_from_any_file(tmp_path, name, content):
+    graph = read_edges(write(tmp_path, name, content))
+    assert graph.ids == pa.array([10, 20, 30])
+    assert links(graph) == {(10, 20), (10, 30)}
+    assert graph.weights is None
+    assert graph.name == Path(name).name.split(".")[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("e.csv", "source,target\nzoe,ann\nann,bob\n"),
+        ("e.csv", "zoe,ann\nann,bob\n"),
+        ("e.tsv.gz", "zoe\tann\nann\tbob\n"),
+        ("e.parquet", {"a": ["zoe", "ann"], "b": pa.array(["ann", "bob"], pa.large_string())}),
+        ("e.parquet", {"a": pa.array(["zoe", "ann"]).dictionary_encode(), "b": ["ann", "bob"]}),
+    ],
+)
+def test_text_ids_from_any_file(tmp_path, name, content):
+    graph = read_edges(write(tmp_path, name, content))
+    assert graph.ids == pa.array(["ann", "bob", "zoe"])
+    assert links(graph) == {("ann", "bob"), ("ann", "zoe")}
+
+
+@pytest.mark.parametrize(
+    ("content", "ids"),
+    [
+        ("source,target\n007,7\n", ["007", "7"]),
+        ("source,target\n1,2\n3,x\n", ["1", "2", "3", "x"]),
+        ("source,target\nNA,NULL\n", ["NA", "NULL"]),
+        ("source,target\n1.0,2\n", ["1.0", "2"]),
+        ("source,target\n-5,9223372036854775807\n", [-5, 9223372036854775807]),
+        ("source,target\n1,9223372036854775808\n", ["1", "9223372036854775808"]),
+        ('source,target\n"a,b",c\n', ["a,b", "c"]),
+        ("#python,#rust\n#rust,#go\n", ["#go", "#python", "#rust"]),
+        ("source,target\né,ß\n", ["ß", "é"]),
+    ],
+)
+def test_ids_are_kept_as_they_are_written(tmp_path, content, ids):
+    assert read_edges(write(tmp_path, "e.csv", content)).ids.to_pylist() == ids
+
+
+def test_many_blocks_equal_one(tmp_path):
+    rng = np.random.default_rng(0)
+    source, target = rng.integers(0, 5000, (2, 400_000))
+    expected = from_tables({"source": source * 3, "target": target * 3})
+    lines = [f"{3 * s},{3 * t}\n" for s, t in zip(source, target, strict=True)]
+    assert sum(map(len, lines)) > 2 * BLOCK
+    path = write(tmp_path, "e.csv", "".join(lines))
+    assert read_edges(path).fingerprint() == expected.fingerprint()
+    assert read_edges(path).history == expected.history
+    # One text id in the last line turns all ids into text.
+    texts = read_edges(write(tmp_path, "text.csv", "".join(lines) + "3,last\n"))
+    assert texts.ids.type == pa.string()
+    assert texts.num_edges == expected.num_edges + 1
+    # The same links in another order are the same graph.
+    shuffled = rng.permutation(len(lines))
+    other = read_edges(write(tmp_path, "shuffled.csv", "".join(lines[i] for i in shuffled)))
+    assert other.fingerprint() == expected.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("content", "options"),
+    [
+        ("source,target,weight\na,b,0.5\nb,c,2e1\n", {}),
+        ("a,b,0.5\nb,c,20\n", {}),
+        ("a,b,0.5\nb,c,20\n", {"source_column": "2", "target_column": "1"}),
+        ("x,source,target,w\n1,a,b,0.5\n1,b,c,20\n", {}),
+        ("source,target,kg\na,b,.5\nb,c,20\n", {"weight_column": "kg"}),
+        ("kg,p,q\n0.5,a,b\n20,b,c\n", {"weight_column": "kg"}),
+        ("a;b;0.5\nb;c;20\n", {"header": False}),
+    ],
+)
+def test_weights(tmp_path, content, options):
+    graph = read_edges(write(tmp_path, "e.csv", content), **options)
+    assert graph.adjacency().toarray().tolist() == [[0, 0.5, 0], [0.5, 0, 20], [0, 20, 0]]
+
+
+def test_other_columns_are_no_weights(tmp_path):
+    assert read_edges(write(tmp_path, "e.csv", "source,target,year\n1,2,1999\n")).weights is None
+
+
+def test_directed_and_self_loops(tmp_path):
+    path = write(tmp_path, "e.csv", "source,target\n2,1\n1,1\n2,1\n")
+    graph = read_edges(path, directed=True, self_loops="keep")
+    assert graph.adjacency().toarray().tolist() == [[1, 0], [1, 0]]
+    assert [str(change) for change in read_edges(path).history] == ["1 self loops removed", "1 repeated edges merged"]
+
+
+NODES = "id,label,age,city,paid\nc,x,1,Rome,true\na,,3,Oslo,false\nalone,y,5,Rome,true\n"
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "parquet"])
+def test_a_node_table_gives_order_labels_and_features(tmp_path, kind):
+    edges = write(tmp_path, "e.csv", "source,target\na,c\n")
+    columns = {"id": ["c", "a", "alone"], "label": ["x", None, "y"], "age": [1, 3, 5], "city": ["Rome", "Oslo", "Rome"]}
+    columns["paid"] = [True, False, True]
+    content = {"csv": NODES, "tsv": NODES.replace(",", "\t"), "parquet": columns}[kind]
+    graph = read_edges(edges, nodes=write(tmp_path, f"n.{kind}", content))
+    assert graph.ids.to_pylist() == ["c", "a", "alone"]
+    assert links(graph) == {("c", "a")}
+    assert (graph.y.tolist(), graph.class_names) == ([0, -1, 1], ("x", "y"))
+    assert graph.feature_names == ("age", "city=Oslo", "city=Rome", "paid")
+    age = np.array([-1, 0, 1]) * np.sqrt(1.5)
+    np.testing.assert_allclose(graph.x, np.column_stack([age, [0, 1, 0], [1, 0, 1], [1, 0, 1]]), rtol=1e-6)
+
+
+def test_columns_of_the_node_table_by_name(tmp_path):
+    edges = write(tmp_path, "e.csv", "source,target\n1,2\n")
+    nodes = write(tmp_path, "n.csv", "kind,user,a,b,comment\nu,1,1,1,free text\nv,2,3,2,more text\n")
+    graph = read_edges(edges, nodes=nodes, id_column="user", label_column="kind", feature_columns=["b"])
+    assert graph.ids == pa.array([1, 2])
+    assert graph.class_names == ("u", "v")
+    assert graph.x.tolist() == [[-1], [1]]
+
+
+def test_next_weeks_table_is_encoded_alike(tmp_path):
+    edges = write(tmp_path, "e.csv", "source,target\na,c\n")
+    first = read_edges(edges, nodes=write(tmp_path, "n.csv", NODES))
+    encoding = Encoding.from_json(first.encoding.to_json())
+    later = write(tmp_path, "later.csv", "paid,city,age,new,id\nfalse,01,7,?,a\ntrue,02,1,?,c\n")
+    graph = read_edges(edges, nodes=later, encoding=encoding)
+    assert graph.feature_names == first.feature_names
+    np.testing.assert_allclose(graph.x, [[2 * np.sqrt(1.5), 0, 0, 0], [-np.sqrt(1.5), 0, 0, 1]], rtol=1e-6)
+
+
+def test_a_node_table_without_features_or_labels(tmp_path):
+    edges = write(tmp_path, "e.csv", "1,2\n2,3\n")
+    graph = read_edges(edges, nodes=write(tmp_path, "n.csv", "id\n3\n2\n1\n4\n"))
+    assert graph.ids == pa.array([3, 2, 1, 4])
+    assert (graph.x, graph.y, graph.encoding, graph.num_edges) == (None, None, None, 2)
+
+
+def test_a_node_table_makes_a_graph_without_edges(tmp_path):
+    edges = write(tmp_path, "e.csv", "source,target\n")
+    graph = read_edges(edges, nodes=write(tmp_path, "n.csv", "id,label\nonly,1\n"))
+    assert (graph.num_nodes, graph.num_edges, graph.y.tolist()) == (1, 0, [0])
+
+
+@pytest.mark.parametrize(("nodes", "edges"), [("csv", "parquet"), ("parquet", "csv")])
+def test_text_that_looks_like_integers_meets_text(tmp_path, nodes, edges):
+    text = {"csv": "source,target\n1,2\n", "parquet": {"source": ["1"], "target": ["2"]}}[edges]
+    table = {"csv": "id,f\n2,1\n1,2\n", "parquet": {"id": ["2", "1"], "f": [1, 2]}}[nodes]
+    graph = read_edges(write(tmp_path, f"e.{edges}", text), nodes=write(tmp_path, f"n.{nodes}", table))
+    assert graph.ids == pa.array(["2", "1"])
+
+
+def test_quoted_values_may_hold_delimiters_and_newlines(tmp_path):
+    edges = write(tmp_path, "e.csv", 'source,target\n"a,1",b\n')
+    nodes = write(tmp_path, "n.csv", 'id,city\n"a,1","New\nYork"\nb,Rome\n')
+    graph = read_edges(edges, nodes=nodes)
+    assert graph.feature_names == ("city=New\nYork", "city=Rome")
+
+
+SYMMETRIC = sparse.csr_array(np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]))
+
+
+def test_a_matrix_file(tmp_path):
+    path = write(tmp_path, "a.npz", SYMMETRIC)
+    graph = read_edges(path)
+    assert (graph.num_edges, graph.history, graph.name) == (2, (), "a")
+    features = write(tmp_path, "x.npz", sparse.csr_array(np.eye(3)))
+    np.testing.assert_array_equal(read_edges(path, nodes=features).x.toarray(), np.eye(3))
+    table = write(tmp_path, "n.csv", "id,label,f\na,0,1\nb,0,2\nc,1,3\n")
+    graph = read_edges(path, nodes=table)
+    assert graph.ids.to_pylist() == ["a", "b", "c"]
+    assert graph.encoding.names == ("f",)
+
+
+EDGES = {"source": ["b", "a", "a"], "target": ["c", "b", "b"], "weight": [1.0, 2.0, 3.0]}
+PEOPLE = {"id": ["a", "b", "c", "d"], "label": [1, 0, None, 1], "age": [1.0, 2.0, 3.0, 4.0]}
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table, dict])
+def test_tables_in_memory(kind):
+    graph = from_tables(kind(EDGES), kind(PEOPLE), name="people")
+    assert graph.ids.to_pylist() == ["a", "b", "c", "d"]
+    assert graph.adjacency().toarray()[:3, :3].tolist() == [[0, 5, 0], [5, 0, 1], [0, 1, 0]]
+    assert (graph.y.tolist(), graph.class_names) == ([1, 0, -1, 1], ("0", "1"))
+    assert graph.feature_names == ("age",)
+    assert str(graph.history[0]) == "1 repeated edges merged"
+
+
+def test_an_index_of_pandas_is_no_column_unless_it_has_a_name():
+    edges = pd.DataFrame(EDGES, index=[5, 6, 7])
+    people = pd.DataFrame(PEOPLE).set_index("id")
+    graph = from_tables(edges, people)
+    assert graph.feature_names == ("age",)
+    assert graph.ids.to_pylist() == ["a", "b", "c", "d"]
+
+
+def test_categories_that_are_not_used_make_no_nodes():
+    frame = pd.DataFrame({"s": pd.Categorical(["a"], ["a", "unused"]), "t": pd.Categorical(["b"], ["b", "a"])})
+    assert from_tables(frame).ids.to_pylist() == ["a", "b"]
+
+
+GOOD = "source,target\n1,2\n2,3\n"
+TABLE = "id,f\n1,0.5\n2,1.5\n3,2.5\n"
+
+# (edge file, content, node table or none, options, message)
+BAD = {
+    "unknown id": ("e.csv", "source,target\n1,2\n\n2,9\n", TABLE, {}, r"e\.csv, line 4: the node 9 is not in .*n\.csv"),
+    "unknown text id": ("e.csv", "source,target\n1,2\n2,x\n", TABLE, {}, r"e\.csv, line 3: the node 'x' is not in"),
+    "padded id": (
+        "e.csv", "source,target\n1,02\n", TABLE, {}, r"e\.csv, line 2: the node '02' is not in .*integers only",
+    ),
+    "unknown id, text": ("e.csv", "a,b\nb,z\n", "id\na\nb\n", {}, r"e\.csv, line 2: the node 'z' is not in .*n\.csv"),
+    "unknown id, Parquet": (
+        "e.parquet",
+        {"source": [1, 2], "target": [2, 9]},
+        TABLE,
+        {},
+        r"e\.parquet, row 1 \(counted from 0\): the node 9 is not in",
+    ),
+    "integers beside text": (
+        "e.parquet",
+        {"source": [1], "target": [2]},
+        "id\na\nb\n",
+        {},
+        r"column 'source' are integers \(such as 1\), but those in .*n\.csv are text",
+    ),
+    "one end text": ("e.parquet", {"source": [1], "target": ["2"]}, None, {}, r"column 'target' are text .*'2'"),
+    "NaN feature": (
+        "e.csv", GOOD, "id,f\n1,0.5\n2,NaN\n3,1\n", {}, r"n\.csv, line 3, column 'f': the value 'NaN' cannot",
+    ),
+    "infinite feature": (
+        "e.csv", GOOD, "id,f\n1,0.5\n\n2,1\n3,-inf\n", {}, r"n\.csv, line 5, column 'f': the value '-inf' cannot",
+    ),
+    "missing feature": ("e.csv", GOOD, "id,f\n1,\n2,1\n3,1\n", {}, r"n\.csv, line 2, column 'f': the value '' cannot"),
+    "free text": (
+        "e.csv",
+        GOOD,
+        "id,f\n" + "".join(f"{i},comment {i}\n" for i in range(30)),
+        {},
+        r"n\.csv: column 'f' is text with 30 different values .*drop it",
+    ),
+    "dates": ("e.csv", GOOD, "id,f\n1,2020-01-01\n2,2020-01-02\n", {}, r"n\.csv: column 'f' is of type date32"),
+    "negative weight": (
+        "e.csv", "source,target,weight\n1,2,1\n2,3,-4\n", None, {}, r"e\.csv, line 3, column 'weight': the weight '-4'",
+    ),
+    "NaN weight": ("e.csv", "source,target,weight\n1,2,nan\n", None, {}, r"line 2, column 'weight': .*'nan'"),
+    "infinite weight": ("e.csv", "source,target,weight\n1,2,inf\n", None, {}, r"line 2, column 'weight': .*'inf'"),
+    "missing weight": ("e.csv", "source,target,weight\n1,2,1\n2,3,\n", None, {}, r"line 3, column 'weight': .*''"),
+    "weight of words": (
+        "e.csv", "source,target,weight\n1,2,1\n2,3,much\n", None, {}, r"line 3, column 'weight': 'much' is not",
+    ),
+    "weight of text": (
+        "e.parquet", {"source": [1], "target": [2], "weight": ["1"]}, None, {}, "weights in column 'weight' are of",
+    ),
+    "ragged row": (
+        "e.csv", "source,target\n1,2\n1,2,3\n", None, {}, r"e\.csv, line 3: 3 values instead of 2 \('1,2,3'\)",
+    ),
+    "short row": ("e.csv", "source,target\na,b\nc\n", None, {}, r"e\.csv, line 3: 1 value instead of 2 \('c'\)"),
+    "ragged node": ("e.csv", GOOD, "id,f\n1,2\n2,3,4\n", {}, r"n\.csv, line 3: 3 values instead of 2"),
+    "repeated node": (
+        "e.csv", GOOD, "id\n1\n2\n3\n2\n", {}, r"n\.csv, line 5: the node id 2 occurs a second time, after line 3",
+    ),
+    "missing node id": ("e.csv", GOOD, "id,f\n1,1\n,2\n", {}, r"n\.csv, line 3, column 'id': the id is missing"),
+    "missing id": (
+        "e.csv", "source,target\n1,2\n,3\n", None, {}, r"e\.csv, line 3, column 'source': the id is missing",
+    ),
+    "missing id, text": (
+        "e.csv", "source,target\na,\n", None, {}, r"e\.csv, line 2, column 'target': the id is missing",
+    ),
+    "ids with decimals": ("e.parquet", {"s": [1.0], "t": [2.0]}, None, {}, "the ids in column 's' are of type double"),
+    "huge ids": (
+        "e.parquet", {"s": pa.array([2**63], pa.uint64()), "t": [1]}, None, {}, r"column 's' is 2\*\*63 or more",
+    ),
+    "empty file": ("e.csv", "", None, {}, r"e\.csv is empty"),
+    "empty Parquet": ("e.parquet", b"", None, {}, r"e\.parquet is empty"),
+    "only blank lines": ("e.csv", "\n\n", None, {}, r"e\.csv holds no rows"),
+    "only a header": ("e.csv", "source,target\n", None, {}, r"e\.csv holds no edges"),
+    "Parquet without rows": (
+        "e.parquet", {"s": pa.array([], pa.int64()), "t": pa.array([], pa.int64())}, None, {}, "holds no edges",
+    ),
+    "only a header of nodes": ("e.csv", GOOD, "id,f\n", {}, r"n\.csv has a header but no rows"),
+    "empty node table": ("e.csv", GOOD, "", {}, r"n\.csv is empty"),
+    "node table without header": ("e.csv", GOOD, "1,2\n3,4\n", {}, r"n\.csv has no header"),
+    "wrong source": (
+        "e.csv", GOOD, None, {"source_column": "sorce"}, r"no column 'sorce' \(source_column\); it has .*mean 'source'",
+    ),
+    "wrong weight": (
+        "e.csv", GOOD, None, {"weight_column": "kg"}, r"no column 'kg' \(weight_column\); it has 'source'",
+    ),
+    "wrong id": (
+        "e.csv", GOOD, TABLE, {"id_column": "ID"}, r"n\.csv has no column 'ID' \(id_column\); it has 'id', 'f'",
+    ),
+    "wrong label": (
+        "e.csv", GOOD, TABLE, {"label_column": "klass"}, r"no column 'klass' \(label_column\); it has 'id', 'f'",
+    ),
+    "wrong feature": ("e.csv", GOOD, TABLE, {"feature_columns": ["g"]}, r"no column 'g' \(feature_columns\)"),
+    "no fourth column": ("e.csv", "1,2\n2,3\n", None, {"weight_column": "4"}, r"no column '4' .*it has '1', '2'"),
+    "one column twice": ("e.csv", GOOD, None, {"source_column": "target", "target_column": "target"}, "cannot be both"),
+    "one name twice": ("e.csv", "a,a\n1,2\n", None, {}, r"e\.csv has two columns with the name 'a'"),
+    "one column": ("e.csv", "1\n2\n", None, {}, r"e\.csv has one column"),
+    "label without nodes": ("e.csv", GOOD, None, {"label_column": "y"}, "label_column is about the node table"),
+    "header or not": ("e.csv", "ann,bob\neve,joe\n", None, {}, r"cannot tell whether the first line \('ann, bob'\)"),
+    "CSV called Parquet": ("e.parquet", GOOD, None, {}, r"e\.parquet is not a Parquet file"),
+    "CSV called npz": ("e.npz", GOOD, None, {}, r"e\.npz is not a SciPy sparse matrix"),
+    "CSV called gz": ("e.parquet.csv.gz.csv", gzip.compress(b"1,2\n"), None, {}, "is not text but a gzip file"),
+    "random bytes": ("e.csv", bytes(range(1, 256)) * 4, None, {}, r"e\.csv, line 2: the byte 0x80 is not UTF-8"),
+    "bytes with zeros": ("e.csv", b"\x00\x01\x02" * 50, None, {}, r"e\.csv is not text"),
+    "random Parquet": ("e.parquet", b"PAR1" + bytes(range(256)), None, {}, r"e\.parquet is not a Parquet file"),
+    "a pickle": ("e.npz", pickle.dumps({"a": 1}), None, {}, r"e\.npz is not a SciPy sparse matrix .*allow_pickle"),
+    "not UTF-8": (
+        "e.csv", b"source,target\na,b\nb,\xe9t\xe9\n", None, {}, r"e\.csv, line 3: the byte 0xe9 is not UTF-8",
+    ),
+    "UTF-16": ("e.csv", GOOD.encode("utf-16"), None, {}, r"e\.csv is UTF-16 text; save it as UTF-8"),
+    "unknown ending": ("e.xlsx", GOOD, None, {}, r"the ending '\.xlsx' is not known; use one of \.csv, "),
+    "no square": ("e.npz", sparse.csr_array(np.ones((2, 3))), None, {}, r"e\.npz: .*\(2, 3\)\) is not a square"),
+    "negative entry": ("e.npz", -SYMMETRIC, None, {}, r"e\.npz: .*the weight at \(0, 1\) is -1"),
+    "matrix and more nodes": ("e.npz", SYMMETRIC, "id\n1\n2\n", {}, r"n\.csv has 2 nodes, but .* matrix of 3 rows"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_refused_in_one_line_that_names_it(tmp_path, case):
+    name, content, nodes, options, message = BAD[case]
+    path = write(tmp_path, name, content)
+    table = None if nodes is None else write(tmp_path, "n.csv", nodes)
+    with pytest.raises(GraphError, match=message) as caught:
+        read_edges(path, nodes=table, **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_are_not_there(tmp_path):
+    write(tmp_path, "edges.csv", GOOD)
+    with pytest.raises(GraphError, match=r"edge\.csv does not exist.*did you mean 'edges\.csv'"):
+        read_edges(tmp_path / "edge.csv")
+    with pytest.raises(GraphError, match=r"nodes\.parquet does not exist"):
+        read_edges(tmp_path / "edges.csv", nodes=tmp_path / "nodes.parquet")
+    folder = tmp_path / "folder.csv"
+    folder.mkdir()
+    with pytest.raises(GraphError, match=r"folder\.csv is a folder"):
+        read_edges(folder)
+
+
+@pytest.mark.parametrize("cut", [20, -3])
+def test_a_torn_archive(tmp_path, cut):
+    path = tmp_path / "e.csv.gz"
+    path.write_bytes(gzip.compress(GOOD.encode() * 1000)[:cut])
+    with pytest.raises(GraphError, match=r"e\.csv\.gz cannot be read \(.*\)"):
+        read_edges(path)
+
+
+def test_a_pickle_in_an_npz_is_not_opened(tmp_path):
+    path = tmp_path / "e.npz"
+    np.savez(path, format=np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    with pytest.raises(GraphError, match="is not a SciPy sparse matrix"):
+        read_edges(path)
+
+
+def test_faults_far_down_are_found_at_their_line(tmp_path):
+    lines = [f"{i},{i + 1},1.5\n" for i in range(250_000)]
+    assert sum(map(len, lines)) > 2 * BLOCK
+    lines[240_000] = "7,8\n"
+    with pytest.raises(GraphError, match="line 240001: 2 values instead of 3"):
+        read_edges(write(tmp_path, "e.csv", "".join(lines)))
+    lines[240_000] = "7,8,-1\n"
+    with pytest.raises(GraphError, match="line 240001, column '3': the weight '-1'"):
+        read_edges(write(tmp_path, "e.csv", "".join(lines)))
+
+
+@pytest.mark.parametrize(
+    ("edges", "message"),
+    [
+        ([1, 2, 3], r"the edge table \(list\) is no table"),
+        (pd.DataFrame({"s": ["a", None], "t": ["b", "c"]}), r"the edge table, row 1 \(counted from 0\), column 's'"),
+        (pl.DataFrame({"s": [1, 2], "t": [2, 3], "w": [1.0, -1.0]}), r"row 1 .*column 'w': the weight -1\.0"),
+        (pd.DataFrame({"s": [1.5], "t": [2]}), "ids in column 's' are of type double"),
+    ],
+)
+def test_bad_tables_in_memory(edges, message):
+    with pytest.raises(GraphError, match=message) as caught:
+        from_tables(edges)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_examples_of_the_page_work(tmp_path, monkeypatch, capsys):
+    page = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    tables = re.findall(r"```csv\n(.*?)```", page, re.DOTALL)
+    for name, content in zip(("edges.csv", "nodes.csv"), tables, strict=True):
+        write(tmp_path, name, content)
+    first, memory, later = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    names: dict[str, object] = {}
+    exec(first, names)
+    shown = [line.split("# ")[-1] for line in first.splitlines() if line.startswith("print")]
+    assert capsys.readouterr().out.splitlines() == [*shown[:-1], "()"]
+    exec(later, names)
+    exec(memory, names)
+    assert names["graph"].num_nodes == 3

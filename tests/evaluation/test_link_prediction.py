@@ -1,0 +1,109 @@
+"""Hidden links are hidden, pairs without a link have none, and a score that knows ranks them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from dssl.data.synthetic import synthetic
+from dssl.errors import GraphError
+from dssl.evaluation.link_prediction import KINDS, hold_out, score_embedding, score_pairs
+from dssl.graph import Graph
+
+GRAPH = synthetic(nodes=200, classes=4, degree=6, features=4, h=0.9, seed=1)
+
+
+def keys(pairs: np.ndarray) -> set[tuple[int, int]]:
+    return {(int(min(pair)), int(max(pair))) for pair in pairs}
+
+
+def links(graph: Graph) -> set[tuple[int, int]]:
+    return keys(np.stack([graph.sources(), graph.indices], axis=1))
+
+
+def test_hidden_links_are_gone_and_nothing_else() -> None:
+    task = hold_out(GRAPH, seed=0)
+    hidden = keys(task.val) | keys(task.test)
+    assert links(task.graph) == links(GRAPH) - hidden
+    assert keys(task.train) == links(task.graph)
+    assert len(hidden) == len(task.val) + len(task.test)
+    assert len(task.test) == round(0.1 * GRAPH.num_edges)
+    assert str(task.graph.history[-1]) == f"{len(hidden)} links hidden for link prediction"
+
+
+def test_pairs_without_a_link_have_none_and_do_not_repeat() -> None:
+    task = hold_out(GRAPH, seed=0)
+    for kind in KINDS:
+        parts = [keys(part) for part in task.apart[kind]]
+        assert [len(part) for part in parts] == [len(task.train), len(task.val), len(task.test)]
+        assert not set().union(*parts) & links(GRAPH)
+        assert len(set().union(*parts)) == sum(map(len, parts))
+        assert all(low < high for part in parts for low, high in part)
+
+
+def test_negatives_by_degree_have_higher_degrees() -> None:
+    graph = synthetic(nodes=500, classes=2, degree=6, features=0, seed=0)  # preferential attachment
+    task = hold_out(graph, seed=0)
+    degrees = graph.degrees
+    uniform, degree = (degrees[task.apart[kind][0]].mean() for kind in KINDS)
+    linked = degrees[task.train].mean()
+    assert uniform < 0.8 * linked < degree * 1.1
+
+
+def test_the_same_seed_hides_the_same_links() -> None:
+    first, again, other = (hold_out(GRAPH, seed=seed) for seed in (3, 3, 4))
+    assert np.array_equal(first.test, again.test)
+    assert all(
+        np.array_equal(a, b) for kind in KINDS for a, b in zip(first.apart[kind], again.apart[kind], strict=True)
+    )
+    assert keys(first.test) != keys(other.test)
+
+
+def test_an_embedding_that_knows_the_links_ranks_them_first_and_noise_does_not() -> None:
+    task = hold_out(GRAPH, seed=0)
+    rng = np.random.default_rng(0)
+    known = np.linalg.svd(GRAPH.adjacency().toarray() + 2 * np.eye(GRAPH.num_nodes))[0].astype(np.float32)
+    weights = np.linalg.svd(GRAPH.adjacency().toarray())[1]
+    told = score_embedding(task, known * np.sqrt(weights).astype(np.float32))
+    noise = score_embedding(task, rng.standard_normal((GRAPH.num_nodes, 8)).astype(np.float32))
+    assert told["cosine_uniform_auc"] > 0.7 > noise["cosine_uniform_auc"]
+    assert {name.rpartition("_")[0] for name in told} == {
+        f"{how}_{kind}" for how in ("cosine", "probe") for kind in KINDS
+    }
+    assert all(0 <= value <= 1 for value in told.values())
+
+
+def test_a_regression_finds_links_between_unlike_nodes_that_the_cosine_ranks_last() -> None:
+    rng = np.random.default_rng(0)
+    side = np.arange(120) % 2  # links join the two sides only, and the embedding is the side
+    graph = Graph.from_edges(2 * rng.integers(60, size=500), 2 * rng.integers(60, size=500) + 1, num_nodes=120)
+    values = (np.eye(2)[side] + 0.1 * rng.standard_normal((120, 2))).astype(np.float32)
+    found = score_embedding(hold_out(graph, seed=0), values)
+    assert found["probe_uniform_auc"] > 0.7
+    assert found["cosine_uniform_auc"] < 0.3
+
+
+def test_a_function_that_tells_links_scores_one() -> None:
+    task = hold_out(GRAPH, seed=0)
+    truth = links(GRAPH)
+    found = score_pairs(task, "oracle", lambda pairs: np.array([float(pair in truth) for pair in map(tuple, pairs)]))
+    assert set(found.values()) == {1.0}
+    assert set(found) == {f"oracle_{kind}_{what}" for kind in KINDS for what in ("auc", "ap")}
+
+
+def test_graphs_that_cannot_be_split_are_refused() -> None:
+    with pytest.raises(GraphError, match="too few to hide"):
+        hold_out(Graph.from_edges([0, 1], [1, 2]), seed=0)
+    everything = [(i, j) for i in range(8) for j in range(i)]
+    with pytest.raises(GraphError, match="too dense"):
+        hold_out(Graph.from_edges(*zip(*everything, strict=True)), seed=0)
+
+
+def test_a_star_has_negatives_too() -> None:
+    star = Graph.from_edges([0] * 30, list(range(1, 31)))
+    path = list(pairwise(range(40)))
+    for graph in (star, Graph.from_edges(*zip(*path, strict=True))):
+        task = hold_out(graph, seed=0)
+        assert all(not keys(part) & links(graph) for kind in KINDS for part in task.apart[kind])

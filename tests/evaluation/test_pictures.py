@@ -1,0 +1,81 @@
+"""Pictures: they are drawn for any embedding, show what they should, and come out the same twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib.image
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+
+import dssl.evaluation.pictures
+from dssl.errors import DsslError
+from dssl.evaluation.pictures import COLOURS, embedding_map, training_curves
+
+
+def has_colour(path, colour: str) -> bool:
+    picture = matplotlib.image.imread(path)[:, :, :3]
+    blended = 0.75 * np.array(to_rgb(colour)) + 0.25  # drawn with alpha 0.75 on white
+    return bool((np.abs(picture - blended).max(axis=2) < 0.02).any())
+
+
+@pytest.mark.parametrize("points", [np.ones((1, 2)), np.zeros((40, 2)), np.full((30, 2), 1e30), np.eye(2)])
+def test_degenerate_maps_are_drawn(tmp_path, points):
+    embedding_map(points, tmp_path / "map.png", labels=np.arange(len(points)) % 2)
+    assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_map_shows_classes_unlabelled_nodes_and_is_the_same_twice(tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 3
+    points = rng.normal(size=(120, 2)) + 6 * np.eye(3)[y, :2]
+    labels = np.where(np.arange(120) < 12, -1, y)
+    for name in ("a.png", "b.png"):
+        embedding_map(points, tmp_path / name, labels=labels, class_names=["x", "y_$1$", "z" * 60])
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+    assert all(has_colour(tmp_path / "a.png", colour) for colour in (*COLOURS[:3], dssl.evaluation.pictures.UNLABELLED))
+    assert not has_colour(tmp_path / "a.png", COLOURS[5])
+
+
+def test_more_classes_than_looks_are_drawn_grey(tmp_path):
+    points = np.random.default_rng(0).normal(size=(400, 2))
+    embedding_map(points, tmp_path / "m.png", labels=np.arange(400) % 40)
+    assert has_colour(tmp_path / "m.png", dssl.evaluation.pictures.UNLABELLED)
+
+
+def test_curves(tmp_path):
+    records = [{"epoch": i, "loss": 1 / (i + 1), "note": "text", "nan": float("nan")} for i in range(5)]
+    training_curves(records, tmp_path / "one.png")
+    training_curves([*records, {"epoch": 5, "entropy": 2.0}], tmp_path / "two.png")
+    one, two = (matplotlib.image.imread(tmp_path / name).shape for name in ("one.png", "two.png"))
+    assert two[1] == 2 * one[1]  # a panel more
+
+
+def test_what_cannot_be_drawn_is_refused(tmp_path):
+    with pytest.raises(DsslError, match="no numbers to draw"):
+        training_curves([{"epoch": 1}], tmp_path / "c.png")
+    with pytest.raises(DsslError, match="finite"):
+        embedding_map(np.array([[np.nan, 0]]), tmp_path / "m.png")
+    with pytest.raises(DsslError, match="3 labels for a map of 2 nodes"):
+        embedding_map(np.ones((2, 2)), tmp_path / "m.png", labels=[0, 1, 2])
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("ending", ["svg", "png"])
+def test_tables_and_trainings_are_drawn_the_same_each_time(tmp_path: Path, ending: str) -> None:
+    points = {
+        ("texas", "dssl"): (61.0, 2.0, 62.1),
+        ("cora", "dssl"): (85.0, 0.5, None),
+        ("cora", "raw"): (70.0, 1.0, None),
+    }
+    runs = {name: [{"epoch": 1, "loss": 2.0}, {"epoch": 2, "loss": 1.0}] for name in ("a", "b")}
+    drawn = []
+    for at in range(2):
+        table, curves = tmp_path / f"table{at}.{ending}", tmp_path / f"curves{at}.{ending}"
+        dssl.evaluation.pictures.dots("Table", ["texas", "cora", "nothing"], ["dssl", "raw"], points, table)
+        dssl.evaluation.pictures.comparison(runs, {"loss": "the loss"}, curves, title="Two trainings")
+        drawn.append((table.read_bytes(), curves.read_bytes()))
+    assert drawn[0] == drawn[1]
+    start = b"<?xml" if ending == "svg" else b"\x89PNG"
+    assert all(picture.startswith(start) and len(picture) > 1000 for picture in drawn[0])

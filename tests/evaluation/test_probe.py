@@ -1,0 +1,223 @@
+"""The linear probe against scikit-learn, its splits, and what it may not see."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score, roc_auc_score
+
+from dssl.evaluation import logistic
+from dssl.evaluation.probe import (
+    ProbeError,
+    Score,
+    Split,
+    linear_probe,
+    macro_f1,
+    random_splits,
+    roc_auc,
+    scaled,
+    validation_accuracy,
+)
+
+
+def blobs(n: int = 150, d: int = 6, classes: int = 3, spread: float = 1.0, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(classes, size=n)
+    x = rng.normal(size=(classes, d))[y] * spread + rng.normal(size=(n, d)) * np.geomspace(1, 0.05, d)
+    return (x + 3).astype(np.float32), y
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(-1, 3), min_size=1, max_size=60), st.integers(0, 5), st.integers(1, 4))
+def test_splits_are_disjoint_cover_the_labelled_nodes_and_follow_the_seed(labels, seed, count):
+    labelled = np.flatnonzero(np.array(labels) >= 0)
+    if labelled.size < 4:
+        return
+    splits = random_splits(labels, count=count, seed=seed)
+    assert len(splits) == count
+    for split, again in zip(splits, random_splits(labels, count=count, seed=seed), strict=True):
+        np.testing.assert_array_equal(np.sort(np.concatenate(split)), labelled)  # also: no node twice
+        assert split.train.size == round(0.6 * labelled.size)
+        assert split.val.size == round(0.2 * labelled.size)
+        assert all(np.array_equal(a, b) for a, b in zip(split, again, strict=True))
+
+
+def test_splits_differ_by_number_and_seed_and_more_splits_keep_the_first():
+    y = np.zeros(100, int)
+    first, second = random_splits(y, count=2)
+    assert not np.array_equal(first.train, second.train)
+    assert not np.array_equal(first.train, random_splits(y, seed=1)[0].train)
+    np.testing.assert_array_equal(first.train, random_splits(y, count=7)[0].train)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5])
+@pytest.mark.parametrize("scaling", ["global", "columns", "plain"])
+def test_same_as_scikit_learn(classes, scaling):
+    x, y = blobs(classes=classes)
+    splits = random_splits(y, count=2)
+    strengths = (0.1, 1.0, 10.0)
+    rows = logistic.principal_rows(scaled(x, scaling))
+    masks = torch.zeros(len(y), 2)
+    for at, split in enumerate(splits):
+        masks[split.train, at] = 1
+    weights = logistic.fit_path(rows, torch.from_numpy(y), masks, strengths, num_classes=classes, tolerance=1e-9)
+    for at, split in enumerate(splits):
+        for c, strength in enumerate(strengths):
+            theirs = LogisticRegression(C=strength, tol=1e-8, max_iter=10_000)
+            theirs.fit(scaled(x, scaling)[split.train].astype(float), y[split.train])
+            ours = logistic.logits(rows.x, weights[:, :, at : at + 1, c])[:, :, 0].softmax(1).numpy()
+            np.testing.assert_allclose(ours, theirs.predict_proba(scaled(x, scaling)), atol=2e-3)
+            coefficients = (rows.axes.float() @ weights[:-1, :, at, c]).numpy().T  # back from the principal axes
+            if classes == 2:  # one weight vector there, the difference of two here
+                coefficients = coefficients[1:] - coefficients[:1]
+            np.testing.assert_allclose(coefficients, theirs.coef_, atol=0.02 * np.abs(theirs.coef_).max())
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_selection_and_scores_equal_a_literal_loop_with_scikit_learn(classes):
+    x, y = blobs(n=200, classes=classes, spread=0.4, seed=1)
+    splits = random_splits(y, count=3)
+    strengths = (0.01, 1.0, 100.0)
+    result = linear_probe(x, y, splits, strengths=strengths, tolerance=1e-9)
+    for at, split in enumerate(splits):
+        best = (-1.0, -np.inf)
+        for scaling in ("global", "columns"):
+            z = scaled(x, scaling).astype(float)
+            for strength in strengths:
+                model = LogisticRegression(C=strength, tol=1e-8, max_iter=10_000).fit(z[split.train], y[split.train])
+                p = model.predict_proba(z[split.val])
+                key = ((p.argmax(1) == y[split.val]).mean(), np.log(p[np.arange(len(p)), y[split.val]]).mean())
+                if key > best:
+                    best, chosen, final, xs = key, (scaling, strength), model, z
+        assert result.chosen[at] == chosen
+        predicted = final.predict(xs[split.test])
+        assert result.val_accuracy.splits[at] == pytest.approx(best[0])
+        assert result.accuracy.splits[at] == pytest.approx((predicted == y[split.test]).mean())
+        assert result.macro_f1.splits[at] == pytest.approx(f1_score(y[split.test], predicted, average="macro"))
+        if classes == 2:
+            expected = roc_auc_score(y[split.test], final.predict_proba(xs[split.test])[:, 1])
+            assert result.roc_auc.splits[at] == pytest.approx(expected, abs=1e-3)
+    assert (result.roc_auc is None) == (classes != 2)
+
+
+def test_test_labels_do_not_reach_fit_or_selection():
+    x, y = blobs(spread=0.3)
+    splits = random_splits(y, count=3)
+    before = linear_probe(x, y, splits)
+    for at, split in enumerate(splits):
+        changed = y.copy()
+        changed[split.test] = (changed[split.test] + 1) % 3
+        after = linear_probe(x, changed, [split])
+        assert after.chosen[0] == before.chosen[at]
+        assert after.val_accuracy.splits[0] == before.val_accuracy.splits[at]
+        assert after.accuracy.splits[0] != before.accuracy.splits[at]
+
+
+def test_validation_accuracy_is_the_probe_s_without_any_test_label():
+    x, y = blobs(spread=0.3)
+    splits = random_splits(y, count=3)
+    for split in splits:
+        blind = y.copy()
+        blind[split.test] = -1
+        found = validation_accuracy(x, blind, [split])
+        assert found.splits == linear_probe(x, y, [split]).val_accuracy.splits
+    with pytest.raises(ProbeError, match="without a label"):
+        validation_accuracy(x, blind, splits)  # what tests in the last split trains in another
+    with pytest.raises(ProbeError, match="an empty part"):
+        validation_accuracy(x, y, [Split(np.arange(5), np.zeros(0, np.int64), np.arange(9, 12))])
+
+
+def test_order_of_the_nodes_does_not_matter_and_the_input_stays():
+    x, y = blobs(n=300, spread=1.5)
+    splits = random_splits(y, count=2)
+    order = np.random.default_rng(3).permutation(len(y))
+    place = np.argsort(order)
+    moved = [Split(*(np.sort(place[part]) for part in split)) for split in splits]
+    copy = x.copy()
+    one, two = linear_probe(x, y, splits), linear_probe(x[order], y[order], moved)
+    assert one.accuracy.splits == pytest.approx(two.accuracy.splits, abs=0.02)
+    assert one.chosen == two.chosen
+    np.testing.assert_array_equal(x, copy)
+    assert linear_probe(x, y, splits) == one  # the same on every call
+
+
+def test_scaling_is_worth_choosing():
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=400)
+    x = rng.normal(size=(400, 2)) * [1000, 1]
+    x[:, 1] += 4 * y  # the informative column is a thousand times smaller
+    splits = random_splits(y, count=3)
+    assert linear_probe(x, y, splits, scalings=("columns",)).accuracy.mean > 0.95
+    assert linear_probe(x, y, splits, scalings=("global",), strengths=(0.01,)).accuracy.mean < 0.7
+    assert {scaling for scaling, _ in linear_probe(x, y, splits, strengths=(0.01,)).chosen} == {"columns"}
+
+
+def test_class_absent_from_train_is_never_predicted_and_the_rest_is_as_without_it():
+    x, y = blobs(classes=3, spread=2)
+    keep = np.flatnonzero(y < 2)
+    absent = np.flatnonzero(y == 2)
+    split = Split(keep[:60], keep[60:80], np.sort(np.concatenate([keep[80:], absent])))
+    result = linear_probe(x, y, [split], strengths=(1.0,), scalings=("plain",), tolerance=1e-9)
+    model = LogisticRegression(tol=1e-8, max_iter=1000).fit(scaled(x, "plain")[split.train], y[split.train])
+    assert result.accuracy.mean == pytest.approx(model.score(scaled(x, "plain")[split.test], y[split.test]))
+
+
+def test_edge_cases():
+    x, y = blobs(n=60)
+    y[0] = 3  # a class with a single node
+    assert 0 <= linear_probe(x, y, random_splits(y)).accuracy.mean <= 1
+    constant = linear_probe(np.ones((60, 4)), y, random_splits(y))
+    for value, split in zip(constant.accuracy.splits, random_splits(y), strict=True):
+        assert value == pytest.approx((y[split.test] == np.bincount(y[split.train]).argmax()).mean())
+    one_class = Split(np.flatnonzero(y == 1)[-5:], np.arange(3), np.arange(3, 9))
+    assert linear_probe(x, y, [one_class]).accuracy.mean == pytest.approx((y[3:9] == 1).mean())
+    wide = np.random.default_rng(0).normal(size=(60, 200))
+    assert linear_probe(wide, y, random_splits(y, count=2)).accuracy.std >= 0
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: random_splits([0, 1, -1]), "2 labelled nodes are too few"),
+        (lambda: random_splits([0, 1] * 9, shares=(0.5, 0.5, 0.5)), "sum to 1"),
+        (lambda: random_splits([0, 1] * 9, count=0), "number of splits is 0"),
+        (lambda: linear_probe(np.ones((10, 1)), [0] * 10, random_splits([0] * 10)), "fewer than two classes"),
+        (lambda: linear_probe(np.ones((9, 1)), [0] * 10, random_splits([0] * 10)), "one row per label"),
+        (lambda: linear_probe(np.full((10, 1), np.nan), [0, 1] * 5, random_splits([0] * 10)), "NaN"),
+        (lambda: linear_probe(np.ones((10, 1)), [-1, 0, 1, 1, 0] * 2, random_splits([0] * 10)), "without a label"),
+        (
+            lambda: linear_probe(np.ones((10, 1)), [0, 1] * 5, random_splits([0] * 10), scalings=("column",)),
+            "did you mean 'columns'",
+        ),
+    ],
+)
+def test_bad_input_gives_one_line(call, words):
+    with pytest.raises(ProbeError, match=words) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+def test_scores():
+    score = Score((0.5, 0.7, None, 0.9))
+    assert score.mean == pytest.approx(0.7)
+    assert score.std == pytest.approx(0.2)
+    half = 4.302652729911275 * 0.2 / np.sqrt(3)  # Student's t with 2 degrees of freedom
+    assert score.interval == pytest.approx((0.7 - half, 0.7 + half))
+    assert Score((0.5,)).interval is None
+    rng = np.random.default_rng(0)
+    truth, guess, noise = rng.integers(4, size=50), rng.integers(5, size=50), rng.integers(9, size=50)
+    assert macro_f1(truth, guess) == pytest.approx(f1_score(truth, guess, average="macro"))
+    assert roc_auc(truth > 1, noise) == pytest.approx(roc_auc_score(truth > 1, noise))
+    assert roc_auc(truth > 9, noise) is None
+
+
+def test_threads_are_restored():
+    before = torch.get_num_threads()
+    with pytest.raises(RuntimeError), logistic.one_thread():
+        assert torch.get_num_threads() == 1
+        raise RuntimeError
+    assert torch.get_num_threads() == before

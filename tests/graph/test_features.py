@@ -1,0 +1,179 @@
+"""Columns of a node table become features, the same way every week."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy import sparse
+
+from dssl.errors import GraphError
+from dssl.graph.features import BadCell, Encoding, encode, encode_labels
+
+TABLE = pa.table(
+    {
+        "age": [20, 30, 40, 50],
+        "paid": [True, False, False, True],
+        "city": ["Rome", "Oslo", None, "Rome"],
+        "vector": pa.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]], pa.list_(pa.float32(), 2)),
+    }
+)
+
+
+def dense(x):
+    return x.toarray() if sparse.issparse(x) else x
+
+
+def test_each_kind_of_column():
+    x, names, encoding = encode(TABLE)
+    assert names == ("age", "paid", "city=Oslo", "city=Rome", "vector[0]", "vector[1]")
+    age = (np.array([20, 30, 40, 50]) - 35) / np.std([20, 30, 40, 50])
+    expected = [[1, 0, 1, 1, 2], [0, 1, 0, 3, 4], [0, 0, 0, 5, 6], [1, 0, 1, 7, 8]]
+    assert x.dtype == np.float32
+    np.testing.assert_allclose(x, np.column_stack([age, expected]), rtol=1e-6)
+    assert encoding.names == names
+
+
+def test_columns_are_taken_in_the_order_asked_for():
+    assert encode(TABLE, ["paid", "age"])[1] == ("paid", "age")
+    assert encode(TABLE, [])[0] is None
+
+
+def test_an_encoding_survives_json_and_treats_the_next_table_alike():
+    x, names, encoding = encode(TABLE)
+    again = Encoding.from_json(json.loads(json.dumps(encoding.to_json(), allow_nan=False)))
+    assert again == encoding
+    shuffled = TABLE.select(["vector", "city", "age", "paid"]).append_column("new", [["a", "b", "c", "d"]])
+    y, others, same = encode(shuffled, encoding=again)
+    assert (names, encoding) == (others, same)
+    np.testing.assert_array_equal(dense(x), dense(y))
+
+
+def test_the_next_table_is_scaled_by_the_first():
+    encoding = encode(pa.table({"age": [0.0, 2.0], "city": ["a", "b"]}))[2]
+    x, _, _ = encode(pa.table({"age": [5], "city": pa.array(["c"]).dictionary_encode()}), encoding=encoding)
+    assert x.tolist() == [[4, 0, 0]]  # (5 - 1) / 1, and a city that nobody knew
+
+
+def test_a_constant_column_becomes_zero():
+    assert encode(pa.table({"a": [0.1] * 7}))[0].tolist() == [[0]] * 7
+
+
+def test_dictionaries_are_the_values_that_they_stand_for():
+    column = pa.DictionaryArray.from_arrays([0, 1, 0], ["x", "y", "unused"])
+    assert encode(pa.table({"a": column}))[1] == ("a=x", "a=y")
+
+
+def test_many_categories_are_sparse_and_few_dense():
+    values = [f"c{i % 40:02d}" for i in range(200)]
+    wide = encode(pa.table({"a": values}))[0]
+    assert isinstance(wide, sparse.csr_array)
+    assert (wide.shape, wide.nnz, wide.dtype) == ((200, 40), 200, np.float32)
+    np.testing.assert_array_equal(wide.toarray(), np.tile(np.eye(40), (5, 1)))
+    assert isinstance(encode(pa.table({"a": ["x", "y"] * 100}))[0], np.ndarray)
+
+
+def test_sparse_and_dense_columns_are_joined_in_order():
+    table = pa.table({"a": [f"c{i % 40:02d}" for i in range(200)], "b": np.arange(200.0), "c": [True, False] * 100})
+    x, names, _ = encode(table)
+    assert isinstance(x, sparse.csr_array)
+    assert names[39:] == ("a=c39", "b", "c")
+    b = (np.arange(200) - 99.5) / np.arange(200).std()
+    np.testing.assert_allclose(x[:, [40]].toarray()[:, 0], b, rtol=1e-6)
+    assert x[:, [41]].toarray()[:, 0].tolist() == [1, 0] * 100
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.float64()), pa.large_list(pa.int32()), pa.list_(pa.int8(), 2)])
+def test_vectors_of_any_kind_also_sliced(kind):
+    column = pa.array([[9, 9], [1, 2], [3, 4]], kind)[1:]
+    assert encode(pa.table({"v": column}))[0].tolist() == [[1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize(
+    ("column", "row", "message"),
+    [
+        (pa.array([1.0, None]), 1, "a missing value cannot be a feature"),
+        (pa.array([1.0, 2.0, float("nan")]), 2, "nan cannot be a feature"),
+        (pa.array([float("-inf"), 2.0]), 0, "-inf cannot be a feature"),
+        (pa.array([1, None, 3]), 1, "a missing value cannot be a feature"),
+        (pa.array([True, None]), 1, "neither true nor false"),
+        (pa.array([[1.0, 2.0], [3.0]]), 1, "a list of 1 is not a list of 2 numbers"),
+        (pa.array([[1.0], None]), 1, "a missing value is not a list of 1 numbers"),
+        (pa.array([[1.0, 2.0], [3.0, float("nan")]]), 1, "nan at place 1"),
+        (pa.array([[1.0, None]], pa.list_(pa.float64(), 2)), 0, "a missing value at place 1"),
+    ],
+)
+def test_a_bad_value_is_named(column, row, message):
+    with pytest.raises(BadCell, match=message) as caught:
+        encode(pa.table({"a": column}))
+    assert (caught.value.column, caught.value.row) == ("a", row)
+    assert "column 'a'" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (pa.array([f"comment {i}" for i in range(100)]), "'a' is text with 100 different values in 100 rows .*drop it"),
+        (pa.array([1, 2], pa.timestamp("s")), r"'a' is of type timestamp\[s\]"),
+        (pa.array([["x"], ["y"]]), "'a' is of type list<"),
+        (pa.array([None, None]), "'a' is empty"),
+        (pa.array([1e308, -1e308, 1e308]), "scale it down"),
+    ],
+)
+def test_columns_that_cannot_be_features_are_refused(column, message):
+    with pytest.raises(GraphError, match=message) as caught:
+        encode(pa.table({"a": column}))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ({"ages": [1]}, "no column 'age', which the features need; it has 'ages', did you mean 'ages'"),
+        ({"age": ["old"]}, "'age' is of type string, but was a column of numbers before"),
+        ({"age": [None]}, "a missing value"),
+    ],
+)
+def test_a_table_that_does_not_fit_the_encoding_is_refused(column, message):
+    with pytest.raises(GraphError, match=message):
+        encode(pa.table(column), encoding=encode(pa.table({"age": [1, 2]}))[2])
+
+
+def test_a_damaged_encoding_is_refused():
+    with pytest.raises(GraphError, match="damaged"):
+        Encoding.from_json({"columns": [{"name": "a"}]})
+
+
+@pytest.mark.parametrize(
+    ("values", "y", "names"),
+    [
+        (["b", "a", None, "", "b"], [1, 0, -1, -1, 1], ("a", "b")),
+        ([5, 1, None, 10], [1, 0, -1, 2], ("1", "5", "10")),
+        (["5", "1", "", "10"], [1, 0, -1, 2], ("1", "5", "10")),
+        (["5", "01"], [1, 0], ("01", "5")),
+        ([1.0, float("nan"), 0.0], [1, -1, 0], ("0", "1")),
+        ([-1, 1], [0, 1], ("-1", "1")),
+        ([True, False], [1, 0], ("false", "true")),
+        (pa.array(["x", "y", "x"]).dictionary_encode(), [0, 1, 0], ("x", "y")),
+    ],
+)
+def test_labels_become_classes_in_the_order_of_their_values(values, y, names):
+    array = values if isinstance(values, pa.Array) else pa.array(values)
+    got, classes = encode_labels(array, "label")
+    assert got.tolist() == y
+    assert got.dtype == np.int64
+    assert classes == names
+
+
+def test_no_label_at_all():
+    assert encode_labels(pa.array([None, None], pa.string()), "label") == (None, ())
+
+
+def test_labels_with_decimals_are_refused():
+    with pytest.raises(BadCell, match=r"0\.5 is no class"):
+        encode_labels(pa.array([1.0, 0.5]), "label")
+    with pytest.raises(GraphError, match="label column 'when' is of type date32"):
+        encode_labels(pa.array([1], pa.date32()), "when")

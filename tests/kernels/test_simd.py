@@ -1,0 +1,157 @@
+"""Each function on eight floats against NumPy."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numba
+import numpy as np
+import pytest
+
+from dssl.kernels import simd
+from dssl.kernels.simd import (
+    alone_and_together,
+    compiled,
+    exp,
+    fma,
+    load,
+    log,
+    maximum,
+    memory,
+    splat,
+    store,
+    tile,
+    transpose,
+    where_positive,
+)
+
+
+@compiled
+def arithmetic(x, y, out, n):
+    for at in range(0, n, 8):
+        a, b = load(x, at), load(y, at)
+        store(out, at, a + b)
+        store(out, n + at, a - b)
+        store(out, 2 * n + at, a * b)
+        store(out, 3 * n + at, a / b)
+        store(out, 4 * n + at, fma(a, b, splat(np.float32(3))))
+        store(out, 5 * n + at, maximum(a, b))
+        store(out, 6 * n + at, where_positive(a, b))
+
+
+def test_arithmetic_is_that_of_numpy() -> None:
+    draw = np.random.default_rng(0)
+    x, y = (draw.normal(size=24).astype(np.float32) for _ in range(2))
+    x[:3], y[3] = (0, -0.0, np.inf), -np.inf
+    out = np.empty((7, 24), np.float32)
+    arithmetic(memory(x), memory(y), memory(out), 24)
+    wanted = [x + y, x - y, x * y, x / y, x * y + 3, np.maximum(x, y), np.where(x > 0, y, 0)]
+    np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=1e-6)
+
+
+@compiled
+def functions(x, powers, logs, n):
+    for at in range(0, n, 8):
+        power = exp(load(x, at))
+        store(powers, at, power)
+        store(logs, at, log(power))
+
+
+def test_exp_and_log_to_float_precision_and_at_the_ends() -> None:
+    x = np.concatenate([np.linspace(-86.9, 88, 7991), [-87.5, -1e9, -np.inf, 0, 1e-30, -1e-30, 1, np.nan, -1]])
+    x = x.astype(np.float32)
+    powers, logs = np.empty_like(x), np.empty_like(x)
+    functions(memory(x), memory(powers), memory(logs), x.size)
+    inside = x >= -87
+    np.testing.assert_allclose(powers[inside], np.exp(x[inside].astype(np.float64)), rtol=2e-7)
+    np.testing.assert_allclose(logs[inside], x[inside], rtol=2e-7, atol=1e-7)
+    assert np.all(powers[x < -87] == 0)
+    assert np.isnan(powers[np.isnan(x)]).all()  # a loss that is not a number must not become one
+
+
+@compiled
+def turn(x, out):
+    t = transpose(
+        load(x, 0), load(x, 8), load(x, 16), load(x, 24), load(x, 32), load(x, 40), load(x, 48), load(x, 56)
+    )  # fmt: skip
+    store(out, 0, t[0])
+    store(out, 8, t[1])
+    store(out, 16, t[2])
+    store(out, 24, t[3])
+    store(out, 32, t[4])
+    store(out, 40, t[5])
+    store(out, 48, t[6])
+    store(out, 56, t[7])
+
+
+def test_transpose() -> None:
+    x = np.arange(64, dtype=np.float32).reshape(8, 8)
+    out = np.empty_like(x)
+    turn(memory(x), memory(out))
+    np.testing.assert_array_equal(out, x.T)
+
+
+small = tile(4, 2, 8, a_row=1, a_column=5, b_row=18, c_row=20)
+
+
+@compiled
+def multiply(a, b, c):
+    small(a, 1, b, 2, c, 3)
+
+
+def test_a_tile_is_a_product_of_strided_matrices_that_is_added() -> None:
+    draw = np.random.default_rng(1)
+    a, b, c = (draw.normal(size=shape).astype(np.float32) for shape in ((8, 5), (9, 18), (5, 20)))
+    wanted = c.flatten()
+    for row in range(4):
+        for column in range(16):
+            place = 3 + 20 * row + column
+            for p in range(8):
+                wanted[place] += a.flat[1 + row + 5 * p] * b.flat[2 + 18 * p + column]
+    multiply(memory(a), memory(b), memory(c))
+    np.testing.assert_allclose(c.flatten(), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_memory_is_that_of_contiguous_arrays_alone() -> None:
+    assert memory(np.empty((0, 3), np.float32)) == 0
+    with pytest.raises(AssertionError):
+        memory(np.zeros((4, 4))[:, 1:])
+
+
+def test_threads_are_bounded_by_what_was_told_and_by_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[int] = []
+    monkeypatch.setattr(simd._settings, "NUMBA_NUM_THREADS", 8)
+    monkeypatch.setattr(simd.numba, "set_num_threads", told.append)
+    assert simd.use_threads(4, 2) and simd.use_threads(3, 64) and simd.use_threads(16, 16)
+    assert not simd.use_threads(1, 64) and not simd.use_threads(4, 1)
+    assert told == [2, 3, 8]
+
+
+def who(out):
+    for i in numba.prange(out.shape[0]):
+        out[i] = numba.get_thread_id()
+
+
+who_alone, who_together = alone_and_together(who)
+
+
+SCRIPT = """
+import numpy as np
+from dssl.kernels.simd import use_threads
+from tests.kernels.test_simd import who_alone, who_together
+
+found = np.empty(64, np.int64)
+assert use_threads(2, 64)
+who_alone(found)  # writes its code to disk, where the other one looks for its own
+print(sorted(set(found.tolist())))
+who_together(found)
+print(sorted(set(found.tolist())))
+"""
+
+
+def test_code_for_several_threads_is_not_that_for_one_kept_on_disk() -> None:
+    environment = {**os.environ, "NUMBA_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}  # the tests themselves have one
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.split("\n")[:2] == ["[0]", "[0, 1]"]

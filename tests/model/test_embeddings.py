@@ -1,0 +1,121 @@
+"""Vectors on disk, by id, and nearest to one another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+import dssl.model.embeddings
+from dssl.model.embeddings import Embeddings, EmbeddingsError
+
+VALUES = np.random.default_rng(0).normal(size=(7, 3)).astype(np.float32)
+NAMES = ["a", "b", "ç,d", 'quo"te', "e f", "007", "NA"]
+
+
+@pytest.mark.parametrize("ids", [[5, -2, 9, 1 << 40, 0, 3, 4], NAMES])
+@pytest.mark.parametrize(
+    ("name", "layout"), [("v.parquet", "list"), ("v.parquet", "columns"), ("v.csv", "list"), ("v.npz", "list")]
+)
+def test_round_trip_is_exact(tmp_path, ids, name, layout, monkeypatch):
+    monkeypatch.setattr(dssl.model.embeddings, "ROWS_AT_ONCE", 3)  # several blocks
+    Embeddings(ids, VALUES).save(tmp_path / "new" / name, layout=layout)
+    back = Embeddings.load(tmp_path / "new" / name)
+    assert back.ids.to_pylist() == ids
+    np.testing.assert_array_equal(back.values, VALUES)
+    assert back.values.dtype == np.float32
+    assert [file.name for file in (tmp_path / "new").iterdir()] == [name]  # no temporary file stays
+
+
+def test_string_ids_that_look_like_numbers_stay_strings_in_csv(tmp_path):
+    Embeddings(["001", "2"], VALUES[:2]).save(tmp_path / "v.csv")
+    assert Embeddings.load(tmp_path / "v.csv").ids.to_pylist() == ["001", "2"]
+
+
+def test_parquet_layouts(tmp_path):
+    e = Embeddings(NAMES, VALUES)
+    e.save(tmp_path / "l.parquet")
+    e.save(tmp_path / "c.parquet", layout="columns")
+    assert parquet.read_schema(tmp_path / "l.parquet").field("embedding").type == pa.list_(pa.float32(), 3)
+    assert parquet.read_schema(tmp_path / "c.parquet").names == ["id", "z0", "z1", "z2"]
+
+
+def test_vector_and_most_similar_against_a_literal_loop():
+    e = Embeddings(NAMES, VALUES)
+    np.testing.assert_array_equal(e.vector("e f"), VALUES[4])
+    ids, cosines = e.most_similar("b", top=4)
+    norm = np.linalg.norm
+    literal = {n: float(v @ VALUES[1] / norm(v) / norm(VALUES[1])) for n, v in zip(NAMES, VALUES, strict=True)}
+    del literal["b"]
+    expected = sorted(literal, key=lambda n: -literal[n])[:4]
+    assert ids.to_pylist() == expected
+    np.testing.assert_allclose(cosines, [literal[n] for n in expected], rtol=1e-5)
+
+
+def test_most_similar_at_the_edges():
+    assert len(Embeddings([1], [[1.0]]).most_similar(1)[0]) == 0
+    ids, cosines = Embeddings([1, 2, 3], [[0.0, 0], [1, 0], [2, 0]]).most_similar(1, top=10)
+    assert ids.to_pylist() == [2, 3]
+    assert cosines.tolist() == [0, 0]
+
+
+def test_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "v.parquet"
+    Embeddings(NAMES, VALUES).save(path)
+    monkeypatch.setattr(pa, "record_batch", lambda *_, **__: (_ for _ in ()).throw(RuntimeError("crash")))
+    with pytest.raises(RuntimeError):
+        Embeddings(NAMES, VALUES * 2).save(path)
+    np.testing.assert_array_equal(Embeddings.load(path).values, VALUES)
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    def put(name: str, content: bytes) -> Path:
+        (folder / name).write_bytes(content)
+        return folder / name
+
+    np.savez(folder / "other.npz", a=np.zeros(2))
+    np.savez(folder / "pickle.npz", ids=np.array([{}], dtype=object), values=np.zeros((1, 1)))
+    parquet.write_table(pa.table({"id": [1], "embedding": [[1.0]]}), folder / "ragged.parquet")
+    nulls = pa.array([None, [1.0, 2.0]], pa.list_(pa.float32(), 2))
+    parquet.write_table(pa.table({"id": [1, 2], "embedding": nulls}), folder / "nulls.parquet")
+    return {
+        "there is no file": folder / "none.parquet",
+        "unknown ending '.txt'": folder / "v.txt",
+        "does not hold embeddings as parquet": put("no.parquet", b"hello"),
+        "does not hold embeddings as npz": put("no.npz", b"hello"),
+        "first column": put("first.csv", b"name,z0\n1,2\n"),
+        "no column beside": put("only.csv", b"id\n1\n"),
+        "column 'z1'": put("word.csv", b"id,z0,z1\n1,2,x\n"),
+        "does not hold embeddings as csv": put("ragged.csv", b"id,z0\n1,2\n1,2,3\n"),
+        "occurs more than once": put("twice.csv", b"id,z0\n1,2\n1,3\n"),
+        "need ids and values": folder / "other.npz",
+        "pickle": folder / "pickle.npz",
+        "fixed-size list": folder / "ragged.parquet",
+        "missing vectors": folder / "nulls.parquet",
+    }
+
+
+def test_malformed_files_give_one_line_that_names_the_file(tmp_path):
+    for words, path in _files(tmp_path).items():
+        with pytest.raises(EmbeddingsError) as caught:
+            Embeddings.load(path)
+        assert words in str(caught.value)
+        assert path.name in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+def test_unknown_ids_and_arguments_are_named(tmp_path):
+    e = Embeddings(["node", "edge"], [[1.0], [2.0]])
+    with pytest.raises(EmbeddingsError, match=r"'nod', did you mean 'node'"):
+        e.vector("nod")
+    with pytest.raises(EmbeddingsError, match="no vector for the node 3; ids are strings"):
+        e.most_similar(3)
+    with pytest.raises(EmbeddingsError, match="top is 0"):
+        e.most_similar("node", top=0)
+    with pytest.raises(EmbeddingsError, match="unknown layout 'wide'"):
+        e.save(tmp_path / "v.parquet", layout="wide")
+    with pytest.raises(EmbeddingsError, match="one row per id"):
+        Embeddings([1, 2], [[1.0]])
