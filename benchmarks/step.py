@@ -147,8 +147,9 @@ def our_graph(name: str) -> Any:
 
 
 def our_model(in_dim: int) -> Any:
-    from dssl import methods, rng
+    from dssl import rng
     from dssl.config.schema import DSSLSettings
+    from dssl.model.build import build
     from dssl.nn import encoders
 
     settings = DSSLSettings(
@@ -166,7 +167,7 @@ def our_model(in_dim: int) -> Any:
     )
     with rng.seeded(0, "init"):
         encoder = encoders.build("gcn", in_dim=in_dim, dim=DIM, hidden_dim=DIM, layers=2, dropout=0.0, batch_norm=False)
-        return methods.build(settings, encoder=encoder, dim=DIM, in_dim=in_dim, epochs=1)
+        return build(settings, encoder=encoder, dim=DIM, in_dim=in_dim, epochs=1)
 
 
 def our_step(graph: Any) -> Any:

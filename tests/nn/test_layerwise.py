@@ -9,7 +9,7 @@ from torch_geometric.nn import GCNConv
 from dssl import rng
 from dssl.config.resolve import resolve
 from dssl.graph import adjacency
-from dssl.methods import build
+from dssl.model.build import build
 from dssl.nn import encoders, layerwise
 from dssl.nn.batches import full_batch
 from dssl.runtime import out_of_core

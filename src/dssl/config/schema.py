@@ -160,7 +160,8 @@ METHODS: dict[str, type[MethodSection]] = {
 }
 
 
-LARGE_BATCH, LARGE_STEPS = 1024, 4000  # of a graph that is too large to be taken at once, unless the user says
+FULL_BATCH_NODES = 50_000  # the largest graph that is trained full batch by default
+LARGE_BATCH, LARGE_STEPS = 1024, 4000  # batch size and step limit of larger graphs by default
 
 
 class TrainSettings(Section):
@@ -199,11 +200,9 @@ class TrainSettings(Section):
         >>> TrainSettings(epochs=7).for_graph(50_000).batch_size
         0
         """
-        from dssl.runtime.out_of_core import LARGE
-
         if self.batch_size is not None:
             return self
-        if num_nodes <= LARGE or not encoder:
+        if num_nodes <= FULL_BATCH_NODES or not encoder:
             return self.model_copy(update={"batch_size": 0})
         epochs = min(self.epochs, max(LARGE_STEPS * LARGE_BATCH // num_nodes, 1))
         return self.model_copy(update={"batch_size": LARGE_BATCH, "epochs": epochs, "checkpoint_every": 1})

@@ -5,19 +5,15 @@ The registry is `dssl.config.schema.METHODS`: a section of settings for each met
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Sequence
-from importlib import import_module
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
-from dssl.config.schema import MethodSettings
 from dssl.graph import Graph
-from dssl.nn.encoders import Encoder
 
 
 class Method(Protocol):
@@ -45,21 +41,3 @@ class Method(Protocol):
 
     def warnings(self) -> list[str]:
         """Say in plain sentences what went wrong in training and what to change."""
-
-
-def build(settings: MethodSettings, *, encoder: Encoder | None, dim: int, in_dim: int, epochs: int) -> nn.Module:
-    """Make a method from its section of the configuration.
-
-    Args:
-        settings: the section.
-        encoder: the encoder, or none for a method without one.
-        dim: length of the vectors.
-        in_dim: number of features.
-        epochs: how long it will be trained, for those whose steps change along the way.
-    """
-    module, _, name = settings.traits.home.partition(":")
-    made = getattr(import_module(f"dssl.methods.{module}"), name)
-    values: dict[str, Any] = settings.model_dump(exclude={"name"})
-    known = inspect.signature(made).parameters
-    values |= {name: value for name, value in {"in_dim": in_dim, "epochs": epochs}.items() if name in known}
-    return cast(nn.Module, made(dim if encoder is None else encoder, **values))

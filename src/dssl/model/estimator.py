@@ -405,7 +405,7 @@ class Embedder:
         return self.config.method.traits.features or self.config.encoder.skip
 
     def _build(self, in_dim: int) -> nn.Module:
-        from dssl import methods
+        from dssl.model import build
         from dssl.nn import encoders
 
         options = self.config.encoder
@@ -426,7 +426,7 @@ class Embedder:
                     batch_norm=options.batch_norm,
                     high_pass=options.high_pass,
                 )
-            return methods.build(
+            return build.build(
                 self.config.method, encoder=encoder, dim=options.dim, in_dim=in_dim, epochs=self.config.train.epochs
             )
 

@@ -1,0 +1,30 @@
+"""From settings to networks: the one place where a method is built from its section of the configuration."""
+
+from __future__ import annotations
+
+import inspect
+from importlib import import_module
+from typing import Any, cast
+
+from torch import nn
+
+from dssl.config.schema import MethodSettings
+from dssl.nn.encoders import Encoder
+
+
+def build(settings: MethodSettings, *, encoder: Encoder | None, dim: int, in_dim: int, epochs: int) -> nn.Module:
+    """Make a method from its section of the configuration.
+
+    Args:
+        settings: the section.
+        encoder: the encoder, or none for a method without one.
+        dim: length of the vectors.
+        in_dim: number of features.
+        epochs: how long it will be trained, for those whose steps change along the way.
+    """
+    module, _, name = settings.traits.home.partition(":")
+    made = getattr(import_module(f"dssl.methods.{module}"), name)
+    values: dict[str, Any] = settings.model_dump(exclude={"name"})
+    known = inspect.signature(made).parameters
+    values |= {name: value for name, value in {"in_dim": in_dim, "epochs": epochs}.items() if name in known}
+    return cast(nn.Module, made(dim if encoder is None else encoder, **values))
