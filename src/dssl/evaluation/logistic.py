@@ -9,8 +9,11 @@ with an intercept that is not regularised, and with half of C where only two cla
 one weight vector of the binary model is worth two of the softmax.
 
 * The rows are shared: one product ``X @ [W_1 … W_B]`` serves all problems, and a problem's rows are a 0/1 mask.
-* The rows are rotated to their principal axes. The rotation changes neither the optimum nor the norm, and it makes a
-  diagonal preconditioner good: L-BFGS then needs tens of evaluations where the raw columns need hundreds.
+* The rows are rotated to the principal axes of the training rows, and again for each strength, with the rows weighted
+  by p (1 − p). A rotation changes neither the optimum nor the norm, and it makes a diagonal preconditioner good: L-BFGS
+  then needs tens of evaluations where the raw columns need hundreds. Few training rows have few axes.
+* Convergence is relative: to the loss, which is near 0 where the classes are separable and C is large, and to the first
+  step from zero weights, which hardly lowers the loss where the columns are small or C is.
 * Each evaluation either accepts a problem's step or halves it, so that no problem waits for the line search of
   another, and problems that have converged leave the product.
 * It runs on one thread (`one_thread`): the passes are short, and on cores that others use too, waiting for the slower
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
 MEMORY = 10  # pairs of steps and gradient changes that L-BFGS keeps
 BLOCK = 1 << 19  # logits held at once: they stay in the cache between the passes of the softmax
+ROUNDING = 1e-13  # decrease of F that float32 logits cannot resolve: differences of logits of about 1e-7
 ABSENT = -1e4  # intercept of a class without training rows: its probability is exactly 0, and so is its gradient
 
 
@@ -52,33 +56,43 @@ class Rows:
 
     Args:
         x: rotated rows, float32, shape ``(n, r+1)``.
-        variance: variance along each axis and 1 for the intercept, float32, shape ``(r+1,)``.
         axes: the axes, orthonormal columns, float64, shape ``(d, r)``.
     """
 
     x: torch.Tensor
-    variance: torch.Tensor
     axes: torch.Tensor
 
 
-def principal_rows(centred: NDArray[np.float32]) -> Rows:
-    """Rotate centred rows, shape ``(n, d)``, to their r principal axes; axes without variance are dropped."""
+def principal_rows(centred: NDArray[np.float32], used: NDArray[np.int64] | None = None) -> Rows:
+    """Rotate centred rows to principal axes; axes without variance are dropped.
+
+    Args:
+        centred: the rows, shape ``(n, d)``.
+        used: the rows whose axes they are, at most the r that these span; by default all.
+    """
     import torch
 
-    n, d = centred.shape
     rows = torch.from_numpy(centred)
-    covariance = torch.zeros(d, d, dtype=torch.float64)
-    for block in torch.split(
-        rows, 8192
-    ):  # in float64, since the small variances matter when the columns differ in scale
-        covariance.addmm_(block.double().T, block.double(), alpha=1 / n)
-    values, axes = torch.linalg.eigh(covariance)
+    values, axes = _axes(rows if used is None else rows[used])
     keep = values > 1e-10 * values.max().clamp_min(1e-30)
-    values, axes = values[keep].flip(0), axes[:, keep].flip(1)
-    x = torch.ones(n, values.numel() + 1)
+    axes = axes[:, keep]
+    x = torch.ones(len(rows), axes.shape[1] + 1)
     x[:, :-1] = rows @ axes.float()
-    variance = torch.cat([values, torch.ones(1)]).float()
-    return Rows(x, variance, axes)
+    return Rows(x, axes)
+
+
+def _axes(rows: torch.Tensor, row_weights: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean squares along the principal axes of rows ``(n, d)``, largest first, and the axes, float64, ``(d, d)``."""
+    import torch
+
+    n, d = rows.shape
+    share = torch.full((n,), 1 / n) if row_weights is None else row_weights
+    covariance = torch.zeros(d, d, dtype=torch.float64)
+    for block, part in zip(torch.split(rows, 8192), torch.split(share, 8192), strict=True):
+        wide = block.double()  # since small variances matter when the columns differ in scale
+        covariance.addmm_((part[:, None] * wide).T, wide)
+    values, axes = torch.linalg.eigh(covariance)
+    return values.flip(0), axes.flip(1)
 
 
 def fit_path(
@@ -89,7 +103,7 @@ def fit_path(
     *,
     num_classes: int,
     tolerance: float = 1e-6,
-    max_evaluations: int = 50,
+    max_evaluations: int = 2000,
 ) -> torch.Tensor:
     """Solve one problem for each mask and strength.
 
@@ -101,7 +115,8 @@ def fit_path(
         masks: 1 where a row is in a training part, float32, shape ``(n, B)``.
         strengths: values of C, as in scikit-learn, ascending.
         num_classes: number of classes K.
-        tolerance: stop a problem once the decrease of F that its gradient promises falls below this.
+        tolerance: stop a problem once the decrease of F that its gradient promises falls below this fraction of F, and
+            of the decrease that was promised at zero weights.
         max_evaluations: stop after so many evaluations for each strength.
 
     Returns:
@@ -114,15 +129,38 @@ def fit_path(
     halved = torch.where((share > 0).sum(0) == 2, 0.5, 1.0)
     weights = torch.zeros(rows.x.shape[1], num_classes, masks.shape[1])
     weights[-1] = torch.where(share > 0, share.log(), ABSENT)
+    nothing = weights  # zero weights are the same in all axes
     regularised = torch.ones(rows.x.shape[1], 1, 1)
     regularised[-1] = 0
-    path = []
+    x, row_weights = rows.x, masks / size
+    path, axes = [], torch.eye(x.shape[1])
     for strength in strengths:
+        turn = _turn(x, weights, row_weights)
+        x, axes, weights = x @ turn, axes @ turn, _rotated(turn.T, weights)
         penalty = regularised / (strength * halved * size)
-        problem = _Problem.at(weights, rows, y, masks / size, penalty)
-        weights = _minimise(problem, weights, tolerance, max_evaluations)
-        path.append(weights)
+        first = _State.start(_Problem.at(nothing, x, y, row_weights, penalty), nothing).decrement
+        problem = _Problem.at(weights, x, y, row_weights, penalty)
+        weights = _minimise(problem, weights, tolerance, first, max_evaluations)
+        path.append(_rotated(axes, weights))
     return torch.stack(path, dim=3)
+
+
+def _turn(x: torch.Tensor, weights: torch.Tensor, row_weights: torch.Tensor) -> torch.Tensor:
+    """The rotation to the principal axes of the Hessian, its mean over problems and classes, shape ``(r+1, r+1)``."""
+    import torch
+
+    certain = torch.zeros(len(x))
+    step = max(64, BLOCK // weights[0].numel())
+    for at in range(0, len(x), step):
+        p = logits(x[at : at + step], weights).softmax(1)
+        certain[at : at + step] = (row_weights[at : at + step, None] * p * (1 - p)).sum((1, 2))
+    turn = torch.eye(x.shape[1])
+    turn[:-1, :-1] = _axes(x[:, :-1], certain)[1]
+    return turn
+
+
+def _rotated(turn: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    return (turn @ weights.flatten(1)).view_as(weights)
 
 
 def logits(x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
@@ -130,17 +168,19 @@ def logits(x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     return (x @ weights.flatten(1)).view(-1, *weights.shape[1:])
 
 
-def _minimise(problem: _Problem, weights: torch.Tensor, tolerance: float, max_evaluations: int) -> torch.Tensor:
+def _minimise(
+    problem: _Problem, weights: torch.Tensor, tolerance: float, first: torch.Tensor, max_evaluations: int
+) -> torch.Tensor:
     import torch
 
     result = weights.clone()
     active = torch.arange(weights.shape[2])
     state = _State.start(problem, weights)
     for _ in range(max_evaluations):
-        done = state.decrement < tolerance
+        done = state.decrement <= (tolerance * torch.minimum(first, state.loss)).clamp_min(ROUNDING)
         if done.any():
             result[:, :, active[done]] = state.weights[:, :, done]
-            active, state, problem = active[~done], state.select(~done), problem.select(~done)
+            active, first, state, problem = active[~done], first[~done], state.select(~done), problem.select(~done)
         if not active.numel():
             return result
         state = state.advance(problem)
@@ -160,20 +200,20 @@ class _Problem:
 
     @classmethod
     def at(
-        cls, weights: torch.Tensor, rows: Rows, y: torch.Tensor, row_weights: torch.Tensor, penalty: torch.Tensor
+        cls, weights: torch.Tensor, x: torch.Tensor, y: torch.Tensor, row_weights: torch.Tensor, penalty: torch.Tensor
     ) -> _Problem:
         """Problems with the diagonal of the Hessian at ``weights`` as preconditioner."""
         import torch
 
         curvature = penalty + torch.zeros_like(weights)
         step = max(64, BLOCK // weights[0].numel())
-        for x, w in zip(torch.split(rows.x, step), torch.split(row_weights, step), strict=True):
-            p = logits(x, weights).softmax(1)
+        for part, w in zip(torch.split(x, step), torch.split(row_weights, step), strict=True):
+            p = logits(part, weights).softmax(1)
             p *= w[:, None] * (1 - p)
-            curvature.flatten(1).addmm_(x.square().T, p.flatten(1))
+            curvature.flatten(1).addmm_(part.square().T, p.flatten(1))
         # Where all probabilities are near 0 or 1 the curvature vanishes, but not a step away.
-        curvature += 1e-3 * rows.variance[:, None, None]
-        return cls(rows.x, y, row_weights, penalty, 1 / curvature)
+        curvature += 1e-3 * x.square().mean(0)[:, None, None]
+        return cls(x, y, row_weights, penalty, 1 / curvature)
 
     def select(self, keep: torch.Tensor) -> _Problem:
         return _Problem(
@@ -262,14 +302,15 @@ class _State:
 
         weights = self.weights + self.length * self.direction
         loss, gradient = problem.evaluate(weights)
-        noise = 1e-7 * self.loss.abs()  # of float32: near the optimum a good step may seem to raise F
+        noise = 1e-7 * self.loss.clamp_min(1)  # of float32: near the optimum a good step may seem to raise F
         accepted = loss <= self.loss + 1e-4 * self.length * self.slope + noise
         s = torch.where(accepted, weights - self.weights, 0)
         y = torch.where(accepted, gradient - self.gradient, 0)
         curvature = _dot(s, y)
-        useful = curvature > 1e-12
+        changed = _dot(problem.inverse * y, y)
+        useful = curvature > 1e-9 * changed  # a product below that is rounding
         rho = torch.where(useful, 1 / curvature, 0).float()
-        scale = torch.where(useful, curvature / _dot(problem.inverse * y, y), self.scale).float()
+        scale = torch.where(useful, curvature / changed, self.scale).float()
         memory = (*self.memory, (s, y, rho))[-MEMORY:]
         taken = self._with_direction(
             problem,

@@ -167,7 +167,6 @@ def linear_probe(
     *,
     scalings: Sequence[Scaling] = SCALINGS,
     strengths: Sequence[float] = STRENGTHS,
-    tolerance: float = 1e-5,
 ) -> ProbeResult:
     """Fit and score logistic regressions on frozen embeddings.
 
@@ -177,12 +176,11 @@ def linear_probe(
         splits: parts of the labelled nodes.
         scalings: scalings to choose from on validation; ``("plain",)`` is the paper-like variant.
         strengths: values of C to choose from on validation.
-        tolerance: of the solver, see `dssl.evaluation.logistic.fit`.
     """
     values, labels = np.asarray(values), np.asarray(y, dtype=np.int64)
     _check(values, labels, splits, scalings, strengths)
     check_splits(splits, labels)
-    candidates = _fit(values, labels, splits, scalings, strengths, tolerance)
+    candidates = _fit(values, labels, splits, scalings, strengths)
     chosen = [_choose(candidates, labels, split, at) for at, split in enumerate(splits)]  # sees validation only
     tests = [_test(choice, labels, split, at) for at, (choice, split) in enumerate(zip(chosen, splits, strict=True))]
     binary = candidates[0].num_classes == 2
@@ -202,7 +200,6 @@ def validation_accuracy(
     *,
     scalings: Sequence[Scaling] = SCALINGS,
     strengths: Sequence[float] = STRENGTHS,
-    tolerance: float = 1e-5,
 ) -> Score:
     """Accuracy on validation of what `linear_probe` would choose there; test parts may be empty, and are not read.
 
@@ -212,13 +209,12 @@ def validation_accuracy(
         splits: parts of the labelled nodes.
         scalings: scalings to choose from.
         strengths: values of C to choose from.
-        tolerance: of the solver.
     """
     blind = [Split(split.train, split.val, np.zeros(0, np.int64)) for split in splits]
     values, labels = np.asarray(values), np.asarray(y, dtype=np.int64)
     _check(values, labels, blind, scalings, strengths)
     check_splits(blind, labels, tested=False)
-    candidates = _fit(values, labels, blind, scalings, strengths, tolerance)
+    candidates = _fit(values, labels, blind, scalings, strengths)
     return Score(tuple(_choose(candidates, labels, split, at).val_accuracy for at, split in enumerate(blind)))
 
 
@@ -267,10 +263,9 @@ def _fit(
     splits: Sequence[Split],
     scalings: Sequence[Scaling],
     strengths: Sequence[float],
-    tolerance: float,
 ) -> list[_Fits]:
     with logistic.one_thread(), ThreadPoolExecutor(max_workers=2) as pool:
-        fitted = [pool.submit(_Fits.of, values, labels, splits, scaling, strengths, tolerance) for scaling in scalings]
+        fitted = [pool.submit(_Fits.of, values, labels, splits, scaling, strengths) for scaling in scalings]
         return [future.result() for future in fitted]
 
 
@@ -295,22 +290,20 @@ class _Fits:
         splits: Sequence[Split],
         scaling: Scaling,
         strengths: Sequence[float],
-        tolerance: float,
     ) -> _Fits:
         import torch
 
-        rows = logistic.principal_rows(scaled(values, scaling))
         used = np.unique(np.concatenate([split.train for split in splits]))
+        rows = logistic.principal_rows(scaled(values, scaling), used)
         masks = torch.zeros(used.size, len(splits))
         for at, split in enumerate(splits):
             masks[np.searchsorted(used, split.train), at] = 1
         weights = logistic.fit_path(
-            logistic.Rows(rows.x[used], rows.variance, rows.axes),
+            logistic.Rows(rows.x[used], rows.axes),
             torch.from_numpy(labels[used]),
             masks,
             sorted(strengths),
             num_classes=int(labels.max()) + 1,
-            tolerance=tolerance,
         )
         return cls(scaling, tuple(sorted(strengths)), rows.x, weights)
 
