@@ -218,3 +218,118 @@ def test_features_that_do_not_fit_are_trained_on_and_embedded(tmp_path: Path) ->
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.startswith("done 292")
     assert len(dssl.Embeddings.load(tmp_path / "v.parquet")) == 100_000
+
+
+def spoil(folder: Path, name: str, at: int, value: int, kind: str) -> None:
+    """Change one number of an array on disk."""
+    array = np.fromfile(folder / name, kind)
+    array[at] = value
+    array.tofile(folder / name)
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "value", "kind"),
+    [
+        ("indices", 3, 60, "<i4"),
+        ("indices", -1, 2**31 - 1, "<i4"),
+        ("indices", 0, -1, "<i4"),
+        ("indptr", 0, 1, "<i8"),
+        ("indptr", 5, 2**40, "<i8"),
+        ("indptr", -1, 3, "<i8"),
+        ("x_indices", 2, 5, "<i4"),
+        ("x_indptr", 4, 10**6, "<i4"),
+        ("y", 7, 3, "<i8"),
+        ("y", 7, 2**40, "<i8"),
+    ],
+)
+def test_an_address_outside_the_graph_never_reaches_a_compiled_loop(
+    name: str, at: int, value: int, kind: str, tmp_path: Path
+) -> None:
+    store.pack(with_everything(wide=True), tmp_path / "packed")
+    spoil(tmp_path / "packed", name, at, value, kind)
+    for read in (store.open_graph, store.read_graph):
+        with pytest.raises(GraphError, match="is damaged"):
+            read(tmp_path / "packed")
+
+
+def test_a_wrong_number_that_fits_is_found_when_everything_is_read(tmp_path: Path) -> None:
+    store.pack(with_everything(), tmp_path / "packed")
+    spoil(tmp_path / "packed", "indices", 3, 59, "<i4")
+    store.open_graph(tmp_path / "packed")
+    with pytest.raises(GraphError, match="indices is damaged between byte 0"):
+        store.read_graph(tmp_path / "packed")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"nodes": 59},
+        {"nodes": "60"},
+        {"nodes": -1},
+        {"arcs": 10**14},
+        {"files": {}},
+        {"files": []},
+        {"feature_names": 7},
+        {"history": [["x"]]},
+        {"encoding": {"columns": 3}},
+        {"x_shape": [60]},
+        {"x_shape": None},
+        {"name": None},
+        {"directed": "yes"},
+        {"version": "1"},
+    ],
+    ids=str,
+)
+def test_a_header_with_other_values_is_one_line(change: dict[str, object], tmp_path: Path) -> None:
+    store.pack(with_everything(), tmp_path / "packed")
+    path = tmp_path / "packed" / "header.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(GraphError, match="damaged") as caught:
+        store.open_graph(tmp_path / "packed")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../../secret", "/etc/passwd", "header.json"],
+)
+def test_a_header_names_no_file_outside_the_format(name: str, tmp_path: Path) -> None:
+    store.pack(with_everything(), tmp_path / "packed")
+    path = tmp_path / "packed" / "header.json"
+    header = json.loads(path.read_text())
+    header["files"][name] = header["files"].pop("y")
+    path.write_text(json.dumps(header))
+    with pytest.raises(GraphError, match=r"header\.json is damaged"):
+        store.open_graph(tmp_path / "packed")
+
+
+def test_a_pipe_in_the_folder_is_refused(tmp_path: Path) -> None:
+    store.pack(with_everything(), tmp_path / "packed")
+    (tmp_path / "packed" / "y").unlink()
+    os.mkfifo(tmp_path / "packed" / "y")
+    with pytest.raises(GraphError, match="y is missing"):
+        store.open_graph(tmp_path / "packed")
+
+
+def test_pack_killed_at_any_step_leaves_a_graph_under_its_name(tmp_path: Path) -> None:
+    folder = tmp_path / "packed"
+    store.pack(graphs.star(), folder)
+    code = """
+import os, sys
+from dssl.graph import packed
+from dssl.runtime import files
+from tests import graphs
+kept = files._exchange
+def stop(*names):
+    if sys.argv[2] == "after":
+        assert kept(*names)
+    os.kill(os.getpid(), 9)
+files._exchange = stop
+packed.pack(graphs.path(), sys.argv[1], overwrite=True)
+"""
+    for when, name in {"before": "star", "after": "path"}.items():
+        done = subprocess.run([sys.executable, "-c", code, str(folder), when], check=False)
+        assert done.returncode == -9
+        assert store.open_graph(folder).name == name
+    store.pack(graphs.star(), folder, overwrite=True)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["packed"]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from importlib import resources
 from pathlib import Path
@@ -16,6 +14,7 @@ from numpy.typing import NDArray
 
 from dssl.errors import RunError
 from dssl.explore.view import NEAREST, View
+from dssl.runtime import files
 
 PART = 8 << 20  # bytes of an array in one file
 IDS_AT_ONCE = 1 << 14
@@ -104,20 +103,13 @@ def export(view: View, folder: Path, *, on_part: Callable[[str], None] = lambda 
         Number of files, and of bytes.
     """
     check_empty(folder)
-    target = folder.resolve()
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
     count = size = 0
-    try:
+    with files.replacing_folder(folder.resolve()) as making:
         for name, content in _all_files(view, on_part):
-            path = temporary / name
+            path = making / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
             count, size = count + 1, size + len(content)
-        if target.exists():
-            target.rmdir()
-        temporary.rename(target)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     return count, size
 
 

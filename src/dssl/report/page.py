@@ -91,7 +91,7 @@ class Page:
         from plotly.offline import get_plotlyjs
 
         environment = Environment(
-            loader=PackageLoader("dssl", "templates"),
+            loader=PackageLoader("dssl.report", "templates"),
             autoescape=True,
             undefined=StrictUndefined,
         )
