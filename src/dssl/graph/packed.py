@@ -226,9 +226,9 @@ def _fields(folder: Path, header: Header, arrays: dict[str, NDArray[Any]], ids: 
         parts = (arrays["x_data"], arrays["x_indices"], arrays["x_indptr"])
         x = sparse.csr_array(parts, shape=shape, copy=False)
     y = arrays.get("y")
-    if y is not None and header.class_names is not None:
-        if not -1 <= y.min(initial=-1) <= y.max(initial=-1) < len(header.class_names):
-            _refuse(folder, "y", "a class is outside the class names")
+    least, most = (-1, -1) if y is None else (int(y.min(initial=-1)), int(y.max(initial=-1)))
+    if least < -1 or (header.class_names is not None and most >= len(header.class_names)):
+        _refuse(folder, "y", "a class is outside the class names")
     try:
         encoding = None if header.encoding is None else Encoding.from_json(header.encoding)
     except (ValueError, KeyError, TypeError, AttributeError):
