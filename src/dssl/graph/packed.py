@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, Final, Literal, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -27,8 +27,10 @@ from dssl.graph import Change, Graph
 from dssl.graph.features import Encoding
 from dssl.runtime import files, out_of_core
 
-HEADER, IDS = "header.json", "ids.arrow"
-FORMAT, VERSION = "dssl graph", 1
+HEADER: Final = "header.json"
+IDS: Final = "ids.arrow"
+FORMAT: Final = "dssl graph"
+VERSION = 1
 CHUNK = 1 << 26  # bytes that have a checksum of their own
 
 Size = Annotated[int, Field(ge=0, lt=1 << 48)]
@@ -216,7 +218,7 @@ def _fits(header: Header) -> bool:
     )
 
 
-def _fields(folder: Path, header: Header, arrays: dict[str, NDArray[Any]], ids: pa.Array) -> dict[str, Any]:
+def _fields(folder: Path, header: Header, arrays: dict[Name, NDArray[Any]], ids: pa.Array) -> dict[str, Any]:
     """The fields of the graph; row pointers and neighbours outside it are refused."""
     _check_rows(folder, "indices", arrays["indptr"], arrays["indices"], header.nodes)
     x: Any = arrays.get("x")
