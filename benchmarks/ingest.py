@@ -1,4 +1,4 @@
-"""Reading an edge list: `dssl.read_edges` beside ``pandas.read_csv`` + ``factorize``, time and memory.
+"""Reading an edge list: `dssl.load` beside ``pandas.read_csv`` + ``factorize``, time and memory.
 
     python benchmarks/ingest.py [--edges 10_000_000] [--rounds 3] [--json FILE]
 
@@ -45,9 +45,9 @@ def resident(field: str) -> int:
 
 
 def read_ours(path: Path) -> int:
-    from dssl.data.tables import read_edges
+    from dssl import load
 
-    graph = read_edges(path)
+    graph = load(path)
     return int(graph.indptr.nbytes + graph.indices.nbytes + graph.ids.nbytes)
 
 
@@ -115,7 +115,7 @@ def page(records: list[dict[str, object]], started: datetime) -> str:
     lines = [
         "# Reading a file of edges",
         "",
-        "Written by `python benchmarks/ingest.py`: `dssl.read_edges` beside `pandas.read_csv` and `factorize`,",
+        "Written by `python benchmarks/ingest.py`: `dssl.load` beside `pandas.read_csv` and `factorize`,",
         "processes of their own that take turns; medians. Memory is what is needed beyond the libraries, at the most.",
         "",
         f"Machine: {about['processor']}, {about['cores']} cores, {about['system']}; Python {about['python']}, "

@@ -188,14 +188,12 @@ def measure_embed(run_folder: str, source: str, nodes: str | None, out: str) -> 
 
 def measure_pack(source: str, nodes: str, out: str) -> dict[str, Any]:
     from dssl.config.resolve import resolve
+    from dssl.data.load import read_graph
     from dssl.graph import packed
-    from dssl.runs import workflow
 
     watch = Watch()
     with watch.part("`dssl pack`"):
-        packed.pack(
-            workflow.load_graph(resolve({"graph.source": source, "graph.nodes": nodes}).graph), out, overwrite=True
-        )
+        packed.pack(read_graph(resolve({"graph.source": source, "graph.nodes": nodes}).graph), out, overwrite=True)
     with watch.part("`dssl pack --check`"):
         packed.check(out)
     return {"parts": watch.records}

@@ -141,7 +141,7 @@ def naive_step(folder: Path) -> Any:
 
 
 def our_graph(name: str) -> Any:
-    from dssl.data.datasets import load
+    from dssl.data.load import load
 
     return load(name).undirected()
 

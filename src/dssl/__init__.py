@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dssl.data.convert import from_networkx, from_pyg, from_scipy, to_pyg
-    from dssl.data.datasets import load
-    from dssl.data.tables import from_tables, read_edges
+    from dssl.data.load import load
+    from dssl.data.tables import from_tables
     from dssl.errors import DsslError
     from dssl.graph import Graph
     from dssl.graph.statistics import homophily, summary
@@ -42,7 +42,6 @@ __all__ = [
     "homophily",
     "load",
     "load_model",
-    "read_edges",
     "summary",
     "to_pyg",
 ]
@@ -60,9 +59,8 @@ _HOME = {
     "from_scipy": "data.convert",
     "from_tables": "data.tables",
     "homophily": "graph.statistics",
-    "load": "data.datasets",
+    "load": "data.load",
     "load_model": "model.estimator",
-    "read_edges": "data.tables",
     "summary": "graph.statistics",
     "to_pyg": "data.convert",
 }

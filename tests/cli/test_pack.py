@@ -54,7 +54,7 @@ def test_a_packed_graph_goes_with_the_means_of_the_model(
         (["fit", "cut", "--out", "runs/cut"], "cut: x has 7 bytes instead of 160"),
         (
             ["fit", "graph2", "--nodes", "nodes.csv", "--out", "runs/x"],
-            "a node table can only be given with an edge file",
+            "nodes applies to edge files only",
         ),
     ],
 )

@@ -18,9 +18,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from dssl.config.schema import ReadOptions
 from dssl.data import datasets, published
 from dssl.data.catalogue import DATASETS, MEASURED, PAPER, PUBLISHED
-from dssl.data.datasets import available, catalogue, compare, load, published_splits, where
+from dssl.data.datasets import available, catalogue, compare, where
+from dssl.data.load import load
+from dssl.data.published_splits import published_splits
+from dssl.data.tables import from_tables
 from dssl.errors import DatasetError, DsslError
 from dssl.graph import Graph
 from dssl.graph.cache import cache_dir
@@ -337,7 +341,9 @@ def test_second_load_is_the_same_graph_and_reads_no_raw_file(empty: Path, places
 
 def test_second_load_does_not_import_torch(graph: Callable[[str], Graph]) -> None:
     graph("texas")
-    code = "import sys, dssl.data.datasets as d; d.load('texas'); d.catalogue(); sys.exit(int('torch' in sys.modules))"
+    code = (
+        "import sys, dssl.data.datasets as d, dssl; dssl.load('texas'); d.catalogue(); sys.exit('torch' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -372,7 +378,7 @@ def test_two_processes_load_the_same_data_set_at_once(
     name: str, empty: Path, places: Path, graph: Callable[[str], Graph], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DSSL_DATA", str(places))
-    code = f"import dssl.data.datasets as d; print(d.load({name!r}).fingerprint())"
+    code = f"import dssl; print(dssl.load({name!r}).fingerprint())"
     both = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert {process.communicate()[0].strip() for process in both} == {graph(name).fingerprint()}
     assert [path.suffix for path in (empty / "cache" / "graphs").iterdir()] == [".npz"]  # nothing left behind
@@ -558,18 +564,20 @@ def test_names_in_other_spellings(graph: Callable[[str], Graph]) -> None:
 
 @pytest.mark.parametrize("source", ["texas", "synthetic:h=0.5,nodes=100", "python:stdlib"])
 def test_file_options_are_refused_elsewhere(source: str) -> None:
-    with pytest.raises(DatasetError, match=r"^a node table can only be given with an edge file, and .* is none"):
+    with pytest.raises(DatasetError, match=r"^nodes applies to edge files only; .* is not one"):
         load(source, nodes="nodes.csv")
-    with pytest.raises(DatasetError, match=r"^directed can only be given with an edge file"):
+    with pytest.raises(DatasetError, match=r"^directed applies to edge files only"):
         load(source, directed=True)
 
 
-def test_load_takes_the_options_of_edge_files() -> None:
-    from dssl.data.tables import read_edges
-
-    ours, theirs = (inspect.signature(function).parameters for function in (load, read_edges))
-    assert list(ours)[1:] == list(theirs)[1:]
-    assert [p.default for p in list(ours.values())[1:]] == [p.default for p in list(theirs.values())[1:]]
+@pytest.mark.parametrize("function", [load, from_tables])
+def test_public_readers_have_the_keywords_of_the_read_options(function: Callable[..., Graph]) -> None:
+    fields = {name: field.default for name, field in ReadOptions.model_fields.items()}
+    given = {name: parameter.default for name, parameter in inspect.signature(function).parameters.items()}
+    about_files = {"source", "nodes"} | ({"header"} if function is from_tables else set())
+    columns = {name: default for name, default in fields.items() if name not in about_files}
+    assert columns.items() <= given.items()
+    assert given.keys() - fields.keys() <= {"edges", "encoding", "name"}
 
 
 def test_edge_files_and_generators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

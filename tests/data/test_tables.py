@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
 
-from dssl.data.tables import from_tables, read_edges
+from dssl.data.load import load
+from dssl.data.tables import from_tables
 from dssl.data.text import BLOCK
 from dssl.errors import GraphError
 from dssl.graph import Graph
@@ -69,7 +70,7 @@ def links(graph: Graph) -> set[tuple[object, object]]:
     ],
 )
 def test_integer_ids_from_any_file(tmp_path, name, content):
-    graph = read_edges(write(tmp_path, name, content))
+    graph = load(write(tmp_path, name, content))
     assert graph.ids == pa.array([10, 20, 30])
     assert links(graph) == {(10, 20), (10, 30)}
     assert graph.weights is None
@@ -87,7 +88,7 @@ def test_integer_ids_from_any_file(tmp_path, name, content):
     ],
 )
 def test_text_ids_from_any_file(tmp_path, name, content):
-    graph = read_edges(write(tmp_path, name, content))
+    graph = load(write(tmp_path, name, content))
     assert graph.ids == pa.array(["ann", "bob", "zoe"])
     assert links(graph) == {("ann", "bob"), ("ann", "zoe")}
 
@@ -107,7 +108,7 @@ def test_text_ids_from_any_file(tmp_path, name, content):
     ],
 )
 def test_ids_are_kept_as_they_are_written(tmp_path, content, ids):
-    assert read_edges(write(tmp_path, "e.csv", content)).ids.to_pylist() == ids
+    assert load(write(tmp_path, "e.csv", content)).ids.to_pylist() == ids
 
 
 def test_many_blocks_equal_one(tmp_path):
@@ -117,15 +118,15 @@ def test_many_blocks_equal_one(tmp_path):
     lines = [f"{3 * s},{3 * t}\n" for s, t in zip(source, target, strict=True)]
     assert sum(map(len, lines)) > 2 * BLOCK
     path = write(tmp_path, "e.csv", "".join(lines))
-    assert read_edges(path).fingerprint() == expected.fingerprint()
-    assert read_edges(path).history == expected.history
+    assert load(path).fingerprint() == expected.fingerprint()
+    assert load(path).history == expected.history
     # One text id in the last line turns all ids into text.
-    texts = read_edges(write(tmp_path, "text.csv", "".join(lines) + "3,last\n"))
+    texts = load(write(tmp_path, "text.csv", "".join(lines) + "3,last\n"))
     assert texts.ids.type == pa.string()
     assert texts.num_edges == expected.num_edges + 1
     # The same links in another order are the same graph.
     shuffled = rng.permutation(len(lines))
-    other = read_edges(write(tmp_path, "shuffled.csv", "".join(lines[i] for i in shuffled)))
+    other = load(write(tmp_path, "shuffled.csv", "".join(lines[i] for i in shuffled)))
     assert other.fingerprint() == expected.fingerprint()
 
 
@@ -142,19 +143,19 @@ def test_many_blocks_equal_one(tmp_path):
     ],
 )
 def test_weights(tmp_path, content, options):
-    graph = read_edges(write(tmp_path, "e.csv", content), **options)
+    graph = load(write(tmp_path, "e.csv", content), **options)
     assert graph.adjacency().toarray().tolist() == [[0, 0.5, 0], [0.5, 0, 20], [0, 20, 0]]
 
 
 def test_other_columns_are_no_weights(tmp_path):
-    assert read_edges(write(tmp_path, "e.csv", "source,target,year\n1,2,1999\n")).weights is None
+    assert load(write(tmp_path, "e.csv", "source,target,year\n1,2,1999\n")).weights is None
 
 
 def test_directed_and_self_loops(tmp_path):
     path = write(tmp_path, "e.csv", "source,target\n2,1\n1,1\n2,1\n")
-    graph = read_edges(path, directed=True, self_loops="keep")
+    graph = load(path, directed=True, self_loops="keep")
     assert graph.adjacency().toarray().tolist() == [[1, 0], [1, 0]]
-    assert [str(change) for change in read_edges(path).history] == ["1 self loops removed", "1 repeated edges merged"]
+    assert [str(change) for change in load(path).history] == ["1 self loops removed", "1 repeated edges merged"]
 
 
 NODES = "id,label,age,city,paid\nc,x,1,Rome,true\na,,3,Oslo,false\nalone,y,5,Rome,true\n"
@@ -166,7 +167,7 @@ def test_a_node_table_gives_order_labels_and_features(tmp_path, kind):
     columns = {"id": ["c", "a", "alone"], "label": ["x", None, "y"], "age": [1, 3, 5], "city": ["Rome", "Oslo", "Rome"]}
     columns["paid"] = [True, False, True]
     content = {"csv": NODES, "tsv": NODES.replace(",", "\t"), "parquet": columns}[kind]
-    graph = read_edges(edges, nodes=write(tmp_path, f"n.{kind}", content))
+    graph = load(edges, nodes=write(tmp_path, f"n.{kind}", content))
     assert graph.ids.to_pylist() == ["c", "a", "alone"]
     assert links(graph) == {("c", "a")}
     assert (graph.y.tolist(), graph.class_names) == ([0, -1, 1], ("x", "y"))
@@ -178,7 +179,7 @@ def test_a_node_table_gives_order_labels_and_features(tmp_path, kind):
 def test_columns_of_the_node_table_by_name(tmp_path):
     edges = write(tmp_path, "e.csv", "source,target\n1,2\n")
     nodes = write(tmp_path, "n.csv", "kind,user,a,b,comment\nu,1,1,1,free text\nv,2,3,2,more text\n")
-    graph = read_edges(edges, nodes=nodes, id_column="user", label_column="kind", feature_columns=["b"])
+    graph = load(edges, nodes=nodes, id_column="user", label_column="kind", feature_columns=["b"])
     assert graph.ids == pa.array([1, 2])
     assert graph.class_names == ("u", "v")
     assert graph.x.tolist() == [[-1], [1]]
@@ -186,24 +187,24 @@ def test_columns_of_the_node_table_by_name(tmp_path):
 
 def test_next_weeks_table_is_encoded_alike(tmp_path):
     edges = write(tmp_path, "e.csv", "source,target\na,c\n")
-    first = read_edges(edges, nodes=write(tmp_path, "n.csv", NODES))
+    first = load(edges, nodes=write(tmp_path, "n.csv", NODES))
     encoding = Encoding.from_json(first.encoding.to_json())
     later = write(tmp_path, "later.csv", "paid,city,age,new,id\nfalse,01,7,?,a\ntrue,02,1,?,c\n")
-    graph = read_edges(edges, nodes=later, encoding=encoding)
+    graph = load(edges, nodes=later, encoding=encoding)
     assert graph.feature_names == first.feature_names
     np.testing.assert_allclose(graph.x, [[2 * np.sqrt(1.5), 0, 0, 0], [-np.sqrt(1.5), 0, 0, 1]], rtol=1e-6)
 
 
 def test_a_node_table_without_features_or_labels(tmp_path):
     edges = write(tmp_path, "e.csv", "1,2\n2,3\n")
-    graph = read_edges(edges, nodes=write(tmp_path, "n.csv", "id\n3\n2\n1\n4\n"))
+    graph = load(edges, nodes=write(tmp_path, "n.csv", "id\n3\n2\n1\n4\n"))
     assert graph.ids == pa.array([3, 2, 1, 4])
     assert (graph.x, graph.y, graph.encoding, graph.num_edges) == (None, None, None, 2)
 
 
 def test_a_node_table_makes_a_graph_without_edges(tmp_path):
     edges = write(tmp_path, "e.csv", "source,target\n")
-    graph = read_edges(edges, nodes=write(tmp_path, "n.csv", "id,label\nonly,1\n"))
+    graph = load(edges, nodes=write(tmp_path, "n.csv", "id,label\nonly,1\n"))
     assert (graph.num_nodes, graph.num_edges, graph.y.tolist()) == (1, 0, [0])
 
 
@@ -211,14 +212,14 @@ def test_a_node_table_makes_a_graph_without_edges(tmp_path):
 def test_text_that_looks_like_integers_meets_text(tmp_path, nodes, edges):
     text = {"csv": "source,target\n1,2\n", "parquet": {"source": ["1"], "target": ["2"]}}[edges]
     table = {"csv": "id,f\n2,1\n1,2\n", "parquet": {"id": ["2", "1"], "f": [1, 2]}}[nodes]
-    graph = read_edges(write(tmp_path, f"e.{edges}", text), nodes=write(tmp_path, f"n.{nodes}", table))
+    graph = load(write(tmp_path, f"e.{edges}", text), nodes=write(tmp_path, f"n.{nodes}", table))
     assert graph.ids == pa.array(["2", "1"])
 
 
 def test_quoted_values_may_hold_delimiters_and_newlines(tmp_path):
     edges = write(tmp_path, "e.csv", 'source,target\n"a,1",b\n')
     nodes = write(tmp_path, "n.csv", 'id,city\n"a,1","New\nYork"\nb,Rome\n')
-    graph = read_edges(edges, nodes=nodes)
+    graph = load(edges, nodes=nodes)
     assert graph.feature_names == ("city=New\nYork", "city=Rome")
 
 
@@ -227,12 +228,12 @@ SYMMETRIC = sparse.csr_array(np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]))
 
 def test_a_matrix_file(tmp_path):
     path = write(tmp_path, "a.npz", SYMMETRIC)
-    graph = read_edges(path)
+    graph = load(path)
     assert (graph.num_edges, graph.history, graph.name) == (2, (), "a")
     features = write(tmp_path, "x.npz", sparse.csr_array(np.eye(3)))
-    np.testing.assert_array_equal(read_edges(path, nodes=features).x.toarray(), np.eye(3))
+    np.testing.assert_array_equal(load(path, nodes=features).x.toarray(), np.eye(3))
     table = write(tmp_path, "n.csv", "id,label,f\na,0,1\nb,0,2\nc,1,3\n")
-    graph = read_edges(path, nodes=table)
+    graph = load(path, nodes=table)
     assert graph.ids.to_pylist() == ["a", "b", "c"]
     assert graph.encoding.names == ("f",)
 
@@ -363,7 +364,7 @@ BAD = {
     "one column twice": ("e.csv", GOOD, None, {"source_column": "target", "target_column": "target"}, "cannot be both"),
     "one name twice": ("e.csv", "a,a\n1,2\n", None, {}, r"e\.csv has two columns with the name 'a'"),
     "one column": ("e.csv", "1\n2\n", None, {}, r"e\.csv has one column"),
-    "label without nodes": ("e.csv", GOOD, None, {"label_column": "y"}, "label_column is about the node table"),
+    "label without nodes": ("e.csv", GOOD, None, {"label_column": "y"}, "label_column applies to a node table"),
     "header or not": ("e.csv", "ann,bob\neve,joe\n", None, {}, r"cannot tell whether the first line \('ann, bob'\)"),
     "CSV called Parquet": ("e.parquet", GOOD, None, {}, r"e\.parquet is not a Parquet file"),
     "CSV called npz": ("e.npz", GOOD, None, {}, r"e\.npz is not a SciPy sparse matrix"),
@@ -389,20 +390,20 @@ def test_bad_input_is_refused_in_one_line_that_names_it(tmp_path, case):
     path = write(tmp_path, name, content)
     table = None if nodes is None else write(tmp_path, "n.csv", nodes)
     with pytest.raises(GraphError, match=message) as caught:
-        read_edges(path, nodes=table, **options)
+        load(path, nodes=table, **options)
     assert "\n" not in str(caught.value)
 
 
 def test_files_that_are_not_there(tmp_path):
     write(tmp_path, "edges.csv", GOOD)
     with pytest.raises(GraphError, match=r"edge\.csv does not exist.*did you mean 'edges\.csv'"):
-        read_edges(tmp_path / "edge.csv")
+        load(tmp_path / "edge.csv")
     with pytest.raises(GraphError, match=r"nodes\.parquet does not exist"):
-        read_edges(tmp_path / "edges.csv", nodes=tmp_path / "nodes.parquet")
+        load(tmp_path / "edges.csv", nodes=tmp_path / "nodes.parquet")
     folder = tmp_path / "folder.csv"
     folder.mkdir()
     with pytest.raises(GraphError, match=r"folder\.csv is a folder"):
-        read_edges(folder)
+        load(folder)
 
 
 @pytest.mark.parametrize("cut", [20, -3])
@@ -410,14 +411,14 @@ def test_a_torn_archive(tmp_path, cut):
     path = tmp_path / "e.csv.gz"
     path.write_bytes(gzip.compress(GOOD.encode() * 1000)[:cut])
     with pytest.raises(GraphError, match=r"e\.csv\.gz cannot be read \(.*\)"):
-        read_edges(path)
+        load(path)
 
 
 def test_a_pickle_in_an_npz_is_not_opened(tmp_path):
     path = tmp_path / "e.npz"
     np.savez(path, format=np.array([{"a": 1}], dtype=object), allow_pickle=True)
     with pytest.raises(GraphError, match="is not a SciPy sparse matrix"):
-        read_edges(path)
+        load(path)
 
 
 def test_faults_far_down_are_found_at_their_line(tmp_path):
@@ -425,10 +426,10 @@ def test_faults_far_down_are_found_at_their_line(tmp_path):
     assert sum(map(len, lines)) > 2 * BLOCK
     lines[240_000] = "7,8\n"
     with pytest.raises(GraphError, match="line 240001: 2 values instead of 3"):
-        read_edges(write(tmp_path, "e.csv", "".join(lines)))
+        load(write(tmp_path, "e.csv", "".join(lines)))
     lines[240_000] = "7,8,-1\n"
     with pytest.raises(GraphError, match="line 240001, column '3': the weight '-1'"):
-        read_edges(write(tmp_path, "e.csv", "".join(lines)))
+        load(write(tmp_path, "e.csv", "".join(lines)))
 
 
 @pytest.mark.parametrize(

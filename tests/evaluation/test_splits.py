@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dssl.data import datasets
+from dssl.data.load import load
 from dssl.errors import DatasetError, RunError
 from dssl.evaluation import splits
 from dssl.evaluation.probe import ProbeError, Split, check_splits, random_splits
@@ -109,7 +109,7 @@ def test_published_splits_cover_what_they_cover(data_dir: Path, monkeypatch: pyt
         ("minesweeper", "heterophilous"): ((5000, 2500, 2500), 10, {0}),
     }
     for (source, name), (first, count, left_out) in sizes.items():
-        y = datasets.load(source).y
+        y = load(source).y
         assert y is not None
         asked = protocol(name, source=source)
         found = splits.summary(asked.splits(y), y, asked)

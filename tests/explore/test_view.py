@@ -10,7 +10,7 @@ import pytest
 
 from dssl.config.resolve import resolve
 from dssl.config.schema import Config
-from dssl.data.tables import read_edges
+from dssl.data.load import load
 from dssl.errors import RunError
 from dssl.explore import view as explore
 from dssl.graph import Graph
@@ -89,7 +89,7 @@ def test_columns_of_the_node_table_are_as_they_were(tmp_path: Path) -> None:
     (tmp_path / "nodes.csv").write_text(
         "id,age,city,member,label\na,20,Rome,true,x\nb,40,,false,y\nc,33.5,Oslo,true,x\n"
     )
-    graph = read_edges(tmp_path / "edges.csv", nodes=tmp_path / "nodes.csv")
+    graph = load(tmp_path / "edges.csv", nodes=tmp_path / "nodes.csv")
     columns = {column.name: column for column in made(graph=graph).columns}
     assert list(columns) == ["label", "main factor", "degree", "age", "city", "member"]
     np.testing.assert_allclose(columns["age"].values, [20, 40, 33.5], rtol=1e-6)

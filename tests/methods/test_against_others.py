@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from dssl import rng
-from dssl.data import datasets
+from dssl.data.load import load
 from dssl.evaluation.probe import linear_probe, random_splits
 from dssl.graph import Graph
 from dssl.methods._walks import walks
@@ -28,7 +28,7 @@ WALKS = 5  # per node
 @pytest.fixture
 def cora(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Graph:
     monkeypatch.setenv("DSSL_DATA", str(data_dir))
-    return datasets.load("cora").undirected().without_self_loops()
+    return load("cora").undirected().without_self_loops()
 
 
 def compare(graph: Graph, values: Any, package: str, method: str, **settings: Any) -> None:

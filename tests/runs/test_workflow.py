@@ -14,6 +14,7 @@ import pytest
 from dssl.config.fields import from_toml
 from dssl.config.resolve import resolve
 from dssl.config.schema import Config
+from dssl.data.load import read_graph, with_full_paths
 from dssl.errors import DsslError, RunError
 from dssl.model.embeddings import Embeddings
 from dssl.model.estimator import load_model
@@ -91,7 +92,7 @@ def test_same_seed_same_bytes(edges: Path, tmp_path: Path) -> None:
 
 def test_the_model_of_a_run_gives_its_embeddings(edges: Path, tmp_path: Path) -> None:
     workflow.fit(config_for(edges), tmp_path / "r")
-    graph = workflow.load_graph(config_for(edges).graph)
+    graph = read_graph(config_for(edges).graph)
     np.testing.assert_array_equal(load_model(tmp_path / "r").transform(graph), workflow.embed(tmp_path / "r").values)
 
 
@@ -317,7 +318,7 @@ def test_embed_takes_a_new_graph_with_the_fitted_scaling(edges: Path, tmp_path: 
     vectors = workflow.embed(tmp_path / "r", config_for(new).graph.model_copy(update={"nodes": str(nodes)}))
     assert vectors.ids.to_pylist() == ["x", "y"]
     model = load_model(tmp_path / "r")
-    graph = workflow.load_graph(config_for(edges).graph)
+    graph = read_graph(config_for(edges).graph)
     from dssl.graph import Graph
 
     pair = Graph.from_edges([0], [1], x=np.asarray(graph.x)[:2], ids=["x", "y"])
@@ -351,7 +352,7 @@ def test_a_run_may_start_from_another_on_a_grown_graph(edges: Path, tmp_path: Pa
     assert outcome.record["epoch"] == 3
     # The same as in Python, with the columns scaled as in the first run.
     model = load_model(tmp_path / "a")
-    graph = workflow.load_graph(config.graph, encoding=model.inputs.encoding)
+    graph = read_graph(config.graph, encoding=model.inputs.encoding)
     model.set_params(epochs=3).fit(graph, warm=True)
     np.testing.assert_array_equal(workflow.embed(tmp_path / "b").values, model.embeddings_.values)
     first_loss = run_folder.read_metrics(tmp_path / "a")[0]["loss"]
@@ -460,20 +461,20 @@ def test_default_folders(source: str, name: str) -> None:
 
 def test_a_graph_must_be_named() -> None:
     with pytest.raises(RunError, match="no graph is named"):
-        workflow.load_graph(Config().graph)
+        read_graph(Config().graph)
 
 
 def test_steps_on_the_links_are_the_models_for_a_named_graph() -> None:
     options = resolve({"source": "synthetic:h=0.5,nodes=50,classes=2,degree=4", "directed": True}).graph
-    assert workflow.load_graph(options).num_nodes == 50
+    assert read_graph(options).num_nodes == 50
 
 
 def test_full_paths_are_for_files_only(edges: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "cora").write_text("")
-    assert workflow.with_full_paths(resolve({"source": "cora"}).graph).source == "cora"
-    assert workflow.with_full_paths(resolve({"source": "edges.csv"}).graph).source == str(edges)
-    assert workflow.with_full_paths(resolve({"source": "python:json"}).graph).source == "python:json"
+    assert with_full_paths(resolve({"source": "cora"}).graph).source == "cora"
+    assert with_full_paths(resolve({"source": "edges.csv"}).graph).source == str(edges)
+    assert with_full_paths(resolve({"source": "python:json"}).graph).source == "python:json"
 
 
 def test_hidden_links_are_ranked_by_a_training_that_does_not_see_them(tmp_path: Path) -> None:

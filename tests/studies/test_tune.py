@@ -14,6 +14,7 @@ import pytest
 
 from dssl.config.resolve import resolve
 from dssl.config.schema import Config
+from dssl.data.load import read_graph
 from dssl.errors import ConfigError, DsslError, RunError
 from dssl.evaluation.probe import random_splits, validation_accuracy
 from dssl.runs import run_folder, workflow
@@ -113,7 +114,7 @@ def write_labels(folder: Path, y: np.ndarray) -> None:
 
 def test_no_label_of_the_test_part_changes_what_is_chosen(labelled: Path, tmp_path: Path) -> None:
     base = config(source=str(labelled), nodes=str(tmp_path / "nodes.csv"))
-    y = workflow.load_graph(base.graph).y
+    y = read_graph(base.graph).y
     assert y is not None
     test = random_splits(y, count=1)[0].test
     first = search(tmp_path / "a", 3, base)

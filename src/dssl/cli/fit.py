@@ -193,6 +193,7 @@ def pack(
     quiet: Quiet = False,
 ) -> None:
     """Write a graph as a folder of arrays that fit and embed read from disk as they need them."""
+    from dssl.data.load import read_graph
     from dssl.errors import RunError
     from dssl.graph import packed
     from dssl.runs import workflow
@@ -209,7 +210,7 @@ def pack(
         raise RunError("no folder is named; say with -o where the packed graph goes")
     if directed is not None:
         options = options.model_copy(update={"directed": directed})
-    made = workflow.load_graph(options, encoding=None if like is None else workflow.encoding_of(like))
+    made = read_graph(options, encoding=None if like is None else workflow.encoding_of(like))
     packed.pack(made, out, overwrite=overwrite)
     if not quiet:
         typer.echo(f"{out}: {made}")

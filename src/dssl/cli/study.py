@@ -107,6 +107,7 @@ def compare(
     """
     from dssl.cli import output, progress
     from dssl.config.resolve import parse, resolve
+    from dssl.data.load import with_full_paths
     from dssl.runs import workflow
     from dssl.studies.compare import ALL
     from dssl.studies.compare import compare as side_by_side
@@ -116,7 +117,7 @@ def compare(
     folder = out or usual.with_name(usual.name.removesuffix("-dssl-0") + "-compare")
     with progress.Jobs("compare", quiet=quiet) as shown:
         found, written = side_by_side(
-            workflow.with_full_paths(resolved.graph),
+            with_full_paths(resolved.graph),
             folder,
             methods=parts(methods) or (ALL,),
             seeds=seeds,

@@ -14,24 +14,31 @@ from dssl.config import methods as of
 from dssl.config.methods import MethodSection, Section, Traits
 
 
-class GraphSettings(Section):
-    """What is read, and how."""
+class ReadOptions(Section):
+    """Which graph is read, and how its files are read; the one list of these options."""
 
-    source: str = Field(default="", description="Data set name, python: or synthetic: spec, or edge file.")
-    nodes: str | None = Field(default=None, description="File with a row per node: id, label and features.")
-    source_column: str | None = Field(default=None, description="Column of the edge file with the start of each link.")
-    target_column: str | None = Field(default=None, description="Column of the edge file with the end of each link.")
-    weight_column: str | None = Field(default=None, description="Column of the edge file with the weight of each link.")
-    id_column: str | None = Field(default=None, description="Column of the node file with the ids.")
-    label_column: str | None = Field(default=None, description="Column of the node file with the class of each node.")
+    source: str = Field(
+        default="", description="Data set name, python: or synthetic: spec, edge file, or packed graph folder."
+    )
+    nodes: str | None = Field(default=None, description="Node table: id, label and feature columns.")
+    source_column: str | None = Field(default=None, description="Edge file column with the source node.")
+    target_column: str | None = Field(default=None, description="Edge file column with the target node.")
+    weight_column: str | None = Field(default=None, description="Edge file column with the edge weight.")
+    id_column: str | None = Field(default=None, description="Node table column with the node id.")
+    label_column: str | None = Field(default=None, description="Node table column with the class label.")
     feature_columns: tuple[str, ...] | None = Field(
-        default=None, strict=False, description="Columns of the node file that become features; by default all others."
+        default=None, strict=False, description="Node table columns used as features; default: all other columns."
     )
-    header: bool | None = Field(default=None, description="Whether the first line of the edge file names the columns.")
-    directed: bool = Field(default=False, description="Keep the direction of links; otherwise each counts both ways.")
-    self_loops: Literal["remove", "keep"] = Field(
-        default="remove", description="What to do with links from a node to itself."
+    header: bool | None = Field(
+        default=None, description="First line of the edge file holds column names; default: detected."
     )
+    directed: bool = Field(default=False, description="Keep edge directions; otherwise every edge counts both ways.")
+    self_loops: Literal["remove", "keep"] = Field(default="remove", description="Treatment of self loops.")
+
+
+class GraphSettings(ReadOptions):
+    """The graph and its preparation."""
+
     row_scale: bool = Field(
         default=False, description="Divide the features of each node by the sum of their sizes, as for counts of words."
     )

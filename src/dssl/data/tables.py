@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dssl.config.schema import ReadOptions
 from dssl.data.columns import Columns, FrameColumns, ParquetColumns, choose_column, ending, open_columns
 from dssl.data.convert import from_scipy
 from dssl.data.edge_list import (
-    EdgeColumns,
     edge_columns,
     has_text_ids,
     id_chunks,
@@ -38,57 +38,23 @@ from dssl.runtime import out_of_core
 IDS = ("id", "node_id", "node", "nodeid", "ids")
 
 
-def read_edges(
-    path: str | Path,
-    *,
-    nodes: str | Path | None = None,
-    source_column: str | None = None,
-    target_column: str | None = None,
-    weight_column: str | None = None,
-    id_column: str | None = None,
-    label_column: str | None = None,
-    feature_columns: Sequence[str] | None = None,
-    header: bool | None = None,
-    directed: bool = False,
-    self_loops: SelfLoops = "remove",
-    encoding: Encoding | None = None,
-) -> Graph:
-    """Read a graph from an edge list, and optionally a node table.
+def read_edges(options: ReadOptions, *, encoding: Encoding | None = None) -> Graph:
+    """Read a graph from an edge list, and optionally a node table; `dssl.load` documents the options.
 
     Args:
-        path: edge list (``.csv``, ``.tsv``, ``.txt``, these with ``.gz``, ``.parquet``) or SciPy matrix (``.npz``).
-        nodes: node table in the same formats (``.npz``: a matrix of features). Its order is that of the nodes;
-            without it, they are in ascending order of their ids.
-        source_column: column with the start of each edge; by default one with a usual name, or the first. Columns
-            of text without a header are called 1, 2, ….
-        target_column: column with the end of each edge; by default one with a usual name, or the next.
-        weight_column: column with the weight of each edge; by default ``weight``, or the third of three without names.
-        id_column: column of the node table with the ids; by default one with a usual name, or the first.
-        label_column: column of the node table with the classes; by default ``label``, if there is one.
-        feature_columns: columns of the node table that become features; by default all others.
-        header: whether the first line of a text edge list names the columns; by default this is seen from the file.
-        directed: keep the direction of edges; otherwise each counts both ways.
-        self_loops: remove or keep edges from a node to itself.
-        encoding: how an earlier node table was turned into features, to treat this one alike.
+        options: paths of the files, their columns, and the treatment of directions and self loops.
+        encoding: encoding of an earlier node table, to be applied to this one.
     """
-    path = Path(path)
-    nodes = None if nodes is None else Path(nodes)
-    options = _NodeOptions(id_column, label_column, feature_columns, encoding)
+    path = Path(options.source)
+    nodes = None if options.nodes is None else Path(options.nodes)
     if ending(path) == ".npz":
-        return _read_matrix(path, nodes, options, directed=directed, self_loops=self_loops)
-    wanted = [name for name in (source_column, target_column, weight_column) if name is not None]
-    edges = open_columns(path, header=header, wanted=wanted, edges=True)
+        return _read_matrix(path, nodes, options, encoding)
+    columns = options.source_column, options.target_column, options.weight_column
+    edges = open_columns(path, header=options.header, wanted=[name for name in columns if name is not None], edges=True)
     if nodes is not None and ending(nodes) == ".npz":
-        raise GraphError(f"{nodes} is a matrix, whose rows have no ids; give a node table beside the edge list {path}")
-    return _build(
-        edges,
-        None if nodes is None else open_columns(nodes, header=True, edges=False),
-        edge_columns(edges, source_column, target_column, weight_column),
-        options,
-        directed=directed,
-        self_loops=self_loops,
-        name=_stem(path),
-    )
+        raise GraphError(f"{nodes} is a matrix, whose rows have no ids; give a node table with the edge list {path}")
+    table = None if nodes is None else open_columns(nodes, header=True, edges=False)
+    return _build(edges, table, options, encoding, name=_stem(path))
 
 
 def from_tables(
@@ -106,7 +72,7 @@ def from_tables(
     encoding: Encoding | None = None,
     name: str = "graph",
 ) -> Graph:
-    """Build a graph from tables in memory: pandas, polars, pyarrow, or a dict of columns. See `read_edges`.
+    """Build a graph from tables in memory: pandas, polars, pyarrow, or a dict of columns. See `dssl.load`.
 
     Args:
         edges: a row per edge.
@@ -126,14 +92,21 @@ def from_tables(
     >>> g.ids.to_pylist(), g.num_edges
     (['a', 'b', 'c'], 2)
     """
-    table = FrameColumns(_as_table(edges, "the edge table"), "the edge table")
-    return _build(
-        table,
-        None if nodes is None else FrameColumns(_as_table(nodes, "the node table"), "the node table"),
-        edge_columns(table, source_column, target_column, weight_column),
-        _NodeOptions(id_column, label_column, feature_columns, encoding),
+    options = ReadOptions(
+        source_column=source_column,
+        target_column=target_column,
+        weight_column=weight_column,
+        id_column=id_column,
+        label_column=label_column,
+        feature_columns=None if feature_columns is None else tuple(feature_columns),
         directed=directed,
         self_loops=self_loops,
+    )
+    return _build(
+        FrameColumns(_as_table(edges, "the edge table"), "the edge table"),
+        None if nodes is None else FrameColumns(_as_table(nodes, "the node table"), "the node table"),
+        options,
+        encoding,
         name=name,
     )
 
@@ -144,14 +117,6 @@ def _as_table(value: Any, title: str) -> pa.Table:
     except (TypeError, ValueError, pa.ArrowException) as error:
         text = " ".join(str(error).split())[:160]
         raise GraphError(f"{title} ({type(value).__name__}) is no table: {text}; give a DataFrame") from None
-
-
-@dataclass(frozen=True, slots=True)
-class _NodeOptions:
-    id_column: str | None
-    label_column: str | None
-    feature_columns: Sequence[str] | None
-    encoding: Encoding | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,31 +132,25 @@ class _Nodes:
 
 
 def _build(
-    edges: Columns,
-    nodes: Columns | None,
-    columns: EdgeColumns,
-    options: _NodeOptions,
-    *,
-    directed: bool,
-    self_loops: SelfLoops,
-    name: str,
+    edges: Columns, nodes: Columns | None, options: ReadOptions, encoding: Encoding | None, *, name: str
 ) -> Graph:
+    columns = edge_columns(edges, options.source_column, options.target_column, options.weight_column)
     if nodes is None:
-        _refuse_node_options(options)
+        _refuse_node_options(options, encoding)
         links = read_links(edges, columns, None, "")
         if not links.source.size:
             raise GraphError(f"{edges.title} holds no edges; give at least one, or a node table")
         table = _Nodes(links.ids, None, None, None, None, None)
     else:
-        table = _read_nodes(nodes, options, has_text_ids(edges, columns))
+        table = _read_nodes(nodes, options, encoding, has_text_ids(edges, columns))
         links = read_links(edges, columns, table.ids, nodes.title)
     return Graph.from_edges(
         links.source,
         links.target,
         num_nodes=len(table.ids),
         weights=links.weights,
-        directed=directed,
-        self_loops=self_loops,
+        directed=options.directed,
+        self_loops=options.self_loops,
         ids=table.ids,
         x=table.x,
         feature_names=table.feature_names,
@@ -202,18 +161,19 @@ def _build(
     )
 
 
-def _refuse_node_options(options: _NodeOptions) -> None:
-    for option in ("id_column", "label_column", "feature_columns", "encoding"):
-        if getattr(options, option) is not None:
-            raise GraphError(f"{option} is about the node table, and there is none; give one with nodes")
+def _refuse_node_options(options: ReadOptions, encoding: Encoding | None) -> None:
+    given = {name: getattr(options, name) for name in ("id_column", "label_column", "feature_columns")}
+    for option, value in {**given, "encoding": encoding}.items():
+        if value is not None:
+            raise GraphError(f"{option} applies to a node table, and none is given; give one with nodes")
 
 
-def _read_nodes(nodes: Columns, options: _NodeOptions, text_ids: bool) -> _Nodes:
+def _read_nodes(nodes: Columns, options: ReadOptions, encoding: Encoding | None, text_ids: bool) -> _Nodes:
     key = choose_column(nodes, options.id_column, "id_column") if options.id_column else usual_column(nodes, IDS)
     label = options.label_column or next((name for name in nodes.names if name.lower() == "label"), None)
     if label is not None:
         choose_column(nodes, label, "label_column")
-    chosen = options.feature_columns
+    chosen: Sequence[str] | None = options.feature_columns
     if chosen is None:
         chosen = [name for name in nodes.names if name not in (key, label)]
     for name in chosen:
@@ -222,15 +182,15 @@ def _read_nodes(nodes: Columns, options: _NodeOptions, text_ids: bool) -> _Nodes
     if isinstance(nodes, ParquetColumns) and long:
         table = nodes.read({}, [key, *([] if label is None else [label])])
     else:
-        table = nodes.read(_node_types(key, label, options.encoding))
+        table = nodes.read(_node_types(key, label, encoding))
     if not table.num_rows:
         raise GraphError(f"{nodes.title} holds no nodes; give at least one row")
     ids = _node_ids(nodes, table, key, text_ids)
     try:
         if isinstance(nodes, ParquetColumns) and long:
-            x, names, encoding = encode_blocks(nodes.parts, nodes.num_rows, chosen, options.encoding)
+            x, names, fitted = encode_blocks(nodes.parts, nodes.num_rows, chosen, encoding)
         else:
-            x, names, encoding = encode(table, chosen, options.encoding)
+            x, names, fitted = encode(table, chosen, encoding)
         y, classes = (None, ()) if label is None else encode_labels(table[label], label)
     except BadCell as error:
         raise GraphError(
@@ -240,7 +200,7 @@ def _read_nodes(nodes: Columns, options: _NodeOptions, text_ids: bool) -> _Nodes
         raise GraphError(f"{nodes.title}: {error}") from None
     if x is None:
         return _Nodes(ids, None, None, y, classes if y is not None else None, None)
-    return _Nodes(ids, x, names, y, classes if y is not None else None, encoding)
+    return _Nodes(ids, x, names, y, classes if y is not None else None, fitted)
 
 
 def _seen(nodes: Columns, error: BadCell) -> str:
@@ -274,18 +234,16 @@ def _node_ids(nodes: Columns, table: pa.Table, key: str, text_ids: bool) -> pa.A
     return ids
 
 
-def _read_matrix(
-    path: Path, nodes: Path | None, options: _NodeOptions, *, directed: bool, self_loops: SelfLoops
-) -> Graph:
+def _read_matrix(path: Path, nodes: Path | None, options: ReadOptions, encoding: Encoding | None) -> Graph:
     adjacency = _load_npz(path)
     if nodes is None:
-        _refuse_node_options(options)
+        _refuse_node_options(options, encoding)
         table = None
     elif ending(nodes) == ".npz":
-        _refuse_node_options(options)
+        _refuse_node_options(options, encoding)
         table = _Nodes(None, sparse.csr_array(_load_npz(nodes)), None, None, None, None)
     else:
-        table = _read_nodes(open_columns(nodes, header=True, edges=False), options, False)
+        table = _read_nodes(open_columns(nodes, header=True, edges=False), options, encoding, False)
     if table is not None and table.ids is not None and len(table.ids) != adjacency.shape[0]:
         raise GraphError(
             f"{nodes} has {len(table.ids)} nodes, but {path} is a matrix of {adjacency.shape[0]} rows; give as many"
@@ -296,8 +254,8 @@ def _read_matrix(
             None if table is None else table.x,
             None if table is None else table.y,
             None if table is None else table.ids,
-            directed=directed,
-            self_loops=self_loops,
+            directed=options.directed,
+            self_loops=options.self_loops,
             feature_names=None if table is None else table.feature_names,
             class_names=None if table is None else table.class_names,
             name=_stem(path),

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dssl.data import datasets
+from dssl.data.published_splits import published_splits
 from dssl.errors import DatasetError, RunError
 from dssl.evaluation.probe import ProbeError, Split, check_splits, random_splits
 from dssl.runtime import files
@@ -66,10 +66,10 @@ def published(source: str, name: str) -> list[Split]:
 
     Args:
         source: name of the data set.
-        name: kind of splits, see `dssl.data.datasets.published_splits`.
+        name: kind of splits, see `dssl.data.published_splits`.
     """
     try:
-        found = datasets.published_splits(source)
+        found = published_splits(source)
     except DatasetError:
         raise DatasetError(
             f"graph {source!r} is no published data set, so it has no {name} splits; use the protocol random"

@@ -11,6 +11,7 @@ from typing import Any
 
 from dssl.config.fields import from_toml, to_toml
 from dssl.config.schema import Config
+from dssl.data.load import with_full_paths
 from dssl.errors import ConfigError, RunError
 from dssl.runs import run_folder, workflow
 
@@ -47,7 +48,7 @@ def fit_on_ray(
     if num_workers < 1:
         raise ConfigError(f"num_workers is {num_workers}, but must be at least 1")
     place = Path(folder).resolve()
-    options = config.model_copy(update={"graph": workflow.with_full_paths(config.graph)})
+    options = config.model_copy(update={"graph": with_full_paths(config.graph)})
     trainer = TorchTrainer(
         work,
         train_loop_config={"config": to_toml(options), "folder": str(place)},

@@ -15,6 +15,7 @@ from dssl.config import schema as configuration
 from dssl.config.fields import differences
 from dssl.config.resolve import resolve
 from dssl.config.schema import Config, GraphSettings
+from dssl.data.load import read_graph, with_full_paths
 from dssl.errors import ConfigError, RunError
 from dssl.graph.preparation import OF_MODEL, Inputs
 from dssl.model.embeddings import EMBEDDINGS
@@ -98,42 +99,6 @@ def continued(start: Path, flags: Mapping[str, Any], settings: Sequence[str] = (
     return resolve(flags, base=base, settings=settings)
 
 
-def load_graph(options: GraphSettings, *, encoding: Encoding | None = None) -> Graph:
-    """Read the graph that the settings name.
-
-    Args:
-        options: the graph section of a configuration.
-        encoding: how the columns of a node table became features when a model was fitted.
-    """
-    from dssl.data import datasets
-    from dssl.graph import packed
-
-    if not options.source:
-        raise RunError("no graph is named; give a data set, a python: or synthetic: spec, or an edge file")
-    # The steps on the links are the model's for any graph; for a file they are the reader's, in one go and recorded.
-    is_file = _is_file(options.source)
-    graph = datasets.load(
-        options.source,
-        nodes=options.nodes,
-        source_column=options.source_column,
-        target_column=options.target_column,
-        weight_column=options.weight_column,
-        id_column=options.id_column,
-        label_column=options.label_column,
-        feature_columns=options.feature_columns,
-        header=options.header,
-        directed=options.directed if is_file else False,
-        self_loops=options.self_loops if is_file else "remove",
-        encoding=encoding if is_file and options.nodes is not None else None,
-    )
-    if encoding is not None and graph.encoding != encoding and isinstance(graph, packed.StoredGraph):
-        raise RunError(
-            f"{options.source} was packed with other means or categories of its columns than the model knows; "
-            "pack it again with --like and the run"
-        )
-    return graph
-
-
 def encoding_of(folder: Path) -> Encoding | None:
     """Return how the columns of a node table became the features of a run, or of a packed graph."""
     from dssl.graph import packed
@@ -142,22 +107,6 @@ def encoding_of(folder: Path) -> Encoding | None:
         return packed.open_graph(folder).encoding
     read_config(folder)
     return Inputs.from_json(read_json(folder / FEATURES)).encoding
-
-
-def with_full_paths(options: GraphSettings) -> GraphSettings:
-    """Return the settings with files as full paths, so that a run can be evaluated from any folder."""
-    changes = {}
-    if _is_file(options.source) or (Path(options.source) / "header.json").is_file():
-        changes["source"] = str(Path(options.source).resolve())
-    if options.nodes is not None:
-        changes["nodes"] = str(Path(options.nodes).resolve())
-    return options.model_copy(update=changes)
-
-
-def _is_file(source: str) -> bool:
-    """Whether a source that no data set is named by is a file."""
-    path = Path(source)
-    return (path.suffix != "" or path.name != source) and path.is_file()
 
 
 def fit(
@@ -204,7 +153,7 @@ def fit(
                 stack.enter_context(run_folder.alone(folder))
                 run_folder.claim(folder, config, overwrite=overwrite)
             model = Embedder.from_config(config) if start is None else Embedder.load(start).continue_with(config)
-            graph = load_graph(config.graph, encoding=None if start is None else model.inputs.encoding)
+            graph = read_graph(config.graph, encoding=None if start is None else model.inputs.encoding)
             described: dict[str, Any] = {"fingerprint": graph.fingerprint(), "summary": summary(graph) if first else {}}
             if start is not None:
                 described["start"] = hashlib.sha256((start / WEIGHTS).read_bytes()).hexdigest()
@@ -323,7 +272,7 @@ def fitted_graph(folder: Path) -> Graph:
     config = read_config(folder)
     # A warm start takes its feature columns as the first run of the chain encoded them.
     encoding = Inputs.from_json(read_json(folder / FEATURES)).encoding if config.train.start_from else None
-    graph = load_graph(config.graph, encoding=encoding)
+    graph = read_graph(config.graph, encoding=encoding)
     if graph.fingerprint() != read_json(folder / GRAPH).get("fingerprint"):
         raise _changed(folder, config)
     return graph
@@ -386,4 +335,4 @@ def _load_alike(model: Embedder, options: GraphSettings) -> Graph:
     """Read another graph for a fitted model, prepared as the fitted one was."""
     fitted = model.config.graph
     kept = options.model_copy(update={"directed": fitted.directed, "self_loops": fitted.self_loops})
-    return load_graph(kept, encoding=model.inputs.encoding)
+    return read_graph(kept, encoding=model.inputs.encoding)

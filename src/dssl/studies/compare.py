@@ -14,10 +14,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dssl.data import datasets
+from dssl.data.load import FOR_FILES, is_file, read_graph
 from dssl.errors import ConfigError, RunError
 from dssl.model.estimator import CONFIG
-from dssl.runs import workflow
 from dssl.runtime import files
 from dssl.studies import experiments
 from dssl.studies.experiments import Job, Record
@@ -168,7 +167,7 @@ def compare(
     """
     if (out / CONFIG).exists():
         raise RunError(f"{out} holds a fitted model; give another folder for the comparison")
-    graph = workflow.load_graph(source)
+    graph = read_graph(source)
     links = graph.y is None if links is None else links
     if not links and graph.y is None:
         raise ConfigError(f"graph {source.source!r} has no labels; leave out --no-links, so that links are ranked")
@@ -226,14 +225,11 @@ def _judged(job: Job, *, links: bool, splits: int, protocol: str) -> Job:
 
 
 def _read(source: GraphSettings) -> dict[str, Any]:
-    """Keywords of `dssl.load` for a graph of one's own, and when its files last changed."""
+    """The options to read a graph from files, and the state of these files."""
     way = {"directed": True} if source.directed else {}
-    if not datasets.is_file(source.source):
+    if not is_file(source.source):
         return way
-    names = ("nodes", "source_column", "target_column", "weight_column", "id_column", "label_column", "header")
-    read = {name: value for name in names if (value := getattr(source, name)) is not None}
-    if source.feature_columns is not None:
-        read["feature_columns"] = source.feature_columns
+    read = {name: value for name in FOR_FILES if (value := getattr(source, name)) is not None}
     states = [Path(path).stat() for path in (source.source, source.nodes) if path]
     return {**read, **way, "stamp": " ".join(f"{state.st_size}:{state.st_mtime_ns}" for state in states)}
 

@@ -394,14 +394,12 @@ def _graph(job: Job) -> tuple[Graph, LinkTask | None]:
 
 @lru_cache(maxsize=2)
 def _load(source: str, read: tuple[tuple[str, Any], ...]) -> Graph:
-    from dssl.data import datasets
+    from dssl.config.schema import ReadOptions
+    from dssl.data.load import read_graph
     from dssl.graph.preparation import links
 
-    given = dict(read)
-    directed = given.get("directed", False)
-    if not datasets.is_file(source):
-        given.pop("directed", None)  # is for the readers of files; others give what is published
-    return links(datasets.load(source, **given), directed=directed, self_loops="remove")
+    options = ReadOptions(source=source, **dict(read))
+    return links(read_graph(options), directed=options.directed, self_loops="remove")
 
 
 def splits_of(job: Job, graph: Graph) -> Sequence[Split]:

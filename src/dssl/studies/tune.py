@@ -33,10 +33,10 @@ import tomli_w
 from dssl.config.fields import to_toml
 from dssl.config.resolve import resolve
 from dssl.config.schema import Config, GraphSettings
+from dssl.data.load import read_graph, with_full_paths
 from dssl.errors import ConfigError, DsslError, RunError, nearest
 from dssl.graph.preparation import OF_MODEL
 from dssl.rng import integer, stream
-from dssl.runs import workflow
 from dssl.runtime import environment, files
 from dssl.runtime.processes import pool
 from dssl.studies.search_space import Range, Space
@@ -111,7 +111,7 @@ def search(
         raise ConfigError(f"unknown criterion {select!r}{nearest(select, known)}; use one of {', '.join(known)}")
     if trials < 1 or workers < 1:
         raise ConfigError(f"{trials} trials by {workers} workers cannot be; give at least one of each")
-    config = config.model_copy(update={"graph": workflow.with_full_paths(config.graph)})
+    config = config.model_copy(update={"graph": with_full_paths(config.graph)})
     judge = Judge(config, select)
     graph = judge.check()
     study = _open(folder, judge, varied, graph.fingerprint())
@@ -226,7 +226,7 @@ def changed(config: Config, changes: Mapping[str, Any]) -> Config:
 
 @lru_cache(maxsize=1)
 def _graph(options: GraphSettings) -> Graph:
-    return workflow.load_graph(options)
+    return read_graph(options)
 
 
 def _open(folder: Path, judge: Judge, varied: Space, fingerprint: str) -> optuna.Study:

@@ -255,12 +255,12 @@ def study(job: Job) -> Record:
     """Fit a model and return what is drawn of its factors: classes, a neighbourhood, and a sample of nodes."""
     import numpy as np
 
-    from dssl.data import datasets
+    from dssl.data.load import load
     from dssl.evaluation import factor_analysis
     from dssl.graph.statistics import neighborhood_similarity
     from dssl.model.estimator import Embedder
 
-    graph = datasets.load(job.graph).undirected().without_self_loops()
+    graph = load(job.graph).undirected().without_self_loops()
     found = Embedder(**{"seed": job.seed, **job.settings}).fit(graph).factors(graph)
     posteriors = factor_analysis.class_similarity(graph, found.nodes)  # which asks for labels
     assert graph.y is not None

@@ -344,7 +344,7 @@ def statistics(options: Options, records: Sequence[Record]) -> Table:  # noqa: A
 
 def synthetic_statistics(options: Options, records: Sequence[Record]) -> Table:  # noqa: ARG001
     """Table 6: figures of the synthetic graphs."""
-    from dssl.data.datasets import load
+    from dssl.data.load import load
     from dssl.graph.statistics import summary
 
     cells = {}
@@ -464,7 +464,8 @@ def _two_classes(graph: str) -> float | None:
     """Share of the larger of two classes; none for other graphs."""
     import numpy as np
 
-    from dssl.data.datasets import available, load
+    from dssl.data.datasets import available
+    from dssl.data.load import load
 
     if not available(graph):
         return None

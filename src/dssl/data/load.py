@@ -1,0 +1,166 @@
+"""Any graph by one string: a published data set, ``python:PACKAGE``, ``synthetic:…``, an edge file, a packed graph.
+
+>>> load("texsa")
+Traceback (most recent call last):
+    ...
+dssl.errors.DatasetError: 'texsa' is neither a file nor a data set, did you mean 'texas'?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from dssl.config.schema import ReadOptions
+from dssl.data import datasets
+from dssl.data.catalogue import DATASETS
+from dssl.data.columns import ENDINGS
+from dssl.data.tables import read_edges
+from dssl.errors import DatasetError, GraphError, nearest
+from dssl.graph import Graph, SelfLoops, packed
+from dssl.graph.features import Encoding
+
+Options = TypeVar("Options", bound=ReadOptions)
+
+
+def load(
+    source: str | Path,
+    *,
+    nodes: str | Path | None = None,
+    source_column: str | None = None,
+    target_column: str | None = None,
+    weight_column: str | None = None,
+    id_column: str | None = None,
+    label_column: str | None = None,
+    feature_columns: Sequence[str] | None = None,
+    header: bool | None = None,
+    directed: bool = False,
+    self_loops: SelfLoops = "remove",
+    encoding: Encoding | None = None,
+) -> Graph:
+    """Load a graph; all arguments but the first apply to edge files only.
+
+    A data set is returned as published (directed if it is, with its self loops) with the ids 0 … N−1. The name of a
+    data set has priority over a file of the same name: write ``./cora`` for the file.
+
+    Args:
+        source: name of a data set, ``python:PACKAGE``, ``synthetic:h=0.25,…``, ``planted:factors=4,…``, path of an
+            edge list (``.csv``, ``.tsv``, ``.txt``, these with ``.gz``, ``.parquet``) or of a SciPy matrix (``.npz``),
+            or folder of a graph that ``dssl pack`` wrote.
+        nodes: node table in the same formats (``.npz``: a matrix of features). It gives the order of the nodes;
+            without it, they are in ascending order of their ids.
+        source_column: column with the source of each edge; by default one with a usual name, or the first. Columns
+            of text without a header are called 1, 2, ….
+        target_column: column with the target of each edge; by default one with a usual name, or the next.
+        weight_column: column with the weight of each edge; by default ``weight``, or the third of three without names.
+        id_column: column of the node table with the ids; by default one with a usual name, or the first.
+        label_column: column of the node table with the classes; by default ``label``, if there is one.
+        feature_columns: columns of the node table that become features; by default all others.
+        header: whether the first line of a text edge list names the columns; by default this is detected.
+        directed: keep the direction of edges; otherwise each counts both ways.
+        self_loops: remove or keep self loops.
+        encoding: encoding of an earlier node table, to be applied to this one.
+    """
+    options = ReadOptions(
+        source=str(source),
+        nodes=None if nodes is None else str(nodes),
+        source_column=source_column,
+        target_column=target_column,
+        weight_column=weight_column,
+        id_column=id_column,
+        label_column=label_column,
+        feature_columns=None if feature_columns is None else tuple(feature_columns),
+        header=header,
+        directed=directed,
+        self_loops=self_loops,
+    )
+    if isinstance(source, Path) and not packed.is_store(source):
+        return read_edges(options, encoding=encoding)
+    if not is_file(options.source):
+        given = {"directed": directed, "self_loops": self_loops != "remove", "encoding": encoding is not None}
+        for name in (name for name, value in given.items() if value):
+            _refuse(name, options.source)
+    return read_graph(options, encoding=encoding)
+
+
+def read_graph(options: ReadOptions, *, encoding: Encoding | None = None) -> Graph:
+    """Read the graph that the options name.
+
+    ``directed`` and ``self_loops`` apply while an edge file is read. Any other graph is returned as it is stored:
+    the preparation of a model applies both to every graph.
+
+    Args:
+        options: the graph and how its files are read; a configuration's graph section is one.
+        encoding: encoding of an earlier node table, to be applied to this one.
+    """
+    if not options.source:
+        raise DatasetError("no graph is named; give a data set, a python: or synthetic: spec, or an edge file")
+    if is_file(options.source):
+        return read_edges(options, encoding=encoding if options.nodes is not None else None)
+    for name in FOR_FILES:
+        if getattr(options, name) is not None:
+            _refuse(name, options.source)
+    if not _is_known(options.source) and packed.is_store(options.source):
+        graph = packed.open_graph(options.source)
+        if encoding is not None and graph.encoding != encoding:
+            raise GraphError(
+                f"{options.source} was packed with another encoding of its columns than the model's; "
+                "pack it again with --like and the run"
+            )
+        return graph
+    return _by_name(options.source)
+
+
+FOR_FILES = tuple(
+    name for name in ReadOptions.model_fields if name not in ("source", "directed", "self_loops")
+)  # the options that apply to edge files only
+
+
+def is_file(text: str) -> bool:
+    """Whether a string is the path of an edge file: by its ending, or because it exists; a data set's name is none."""
+    if _is_known(text):
+        return False
+    try:
+        return text.lower().endswith(ENDINGS) or (Path(text).exists() and not packed.is_store(text))
+    except OSError:  # too long for a path
+        return False
+
+
+def with_full_paths(options: Options) -> Options:
+    """Return the options with absolute paths, so that a run can be evaluated from any folder."""
+    changes = {}
+    if is_file(options.source) or (not _is_known(options.source) and packed.is_store(options.source)):
+        changes["source"] = str(Path(options.source).resolve())
+    if options.nodes is not None:
+        changes["nodes"] = str(Path(options.nodes).resolve())
+    return options.model_copy(update=changes)
+
+
+def _refuse(option: str, source: str) -> None:
+    raise DatasetError(f"{option} applies to edge files only; {source!r} is not one")
+
+
+def _is_known(text: str) -> bool:
+    """Whether a string names a graph, whatever files exist."""
+    return text.startswith(("python:", "synthetic:", "planted:")) or datasets.canonical(text) in DATASETS
+
+
+def _by_name(text: str) -> Graph:
+    if text.startswith("python:"):
+        from dssl.data.python_code import package_graph
+
+        return package_graph(text.removeprefix("python:"))
+    if text.startswith("synthetic:"):
+        from dssl.data.synthetic import from_spec
+
+        return from_spec(text, load=load)
+    if text.startswith("planted:"):
+        from dssl.data.synthetic import planted_from_spec
+
+        return planted_from_spec(text)
+    name = datasets.canonical(text)
+    if name not in DATASETS:
+        guess = nearest(name, [*DATASETS, "python:stdlib"]) or "; `dssl datasets` lists the data sets"
+        raise DatasetError(f"{text!r} is neither a file nor a data set{guess}")
+    return datasets.load_dataset(text)
