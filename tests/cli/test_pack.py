@@ -35,7 +35,7 @@ def test_a_packed_graph_goes_with_the_means_of_the_model(
     given = ["edges.csv", "--nodes", "other.csv"]
     assert call("pack", *given, "-o", "other", cwd=folder).returncode == 0
     words = fails(["embed", "runs/mine", "other", "-o", "x.csv"], folder, monkeypatch, capsys)
-    assert "other means or categories" in words
+    assert "another encoding of its columns" in words
     assert call("pack", *given, "-o", "alike", "--like", "runs/mine", cwd=folder).returncode == 0
     done = call("embed", "runs/mine", "alike", "-o", "alike.csv", cwd=folder)
     assert done.returncode == 0, done.stderr
