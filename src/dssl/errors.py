@@ -30,6 +30,10 @@ class LostError(RunError):
     """One of several processes that train together was lost, or told to stop."""
 
 
+class ProbeError(DsslError):
+    """Labels, splits or embeddings do not allow a probe."""
+
+
 def nearest(word: str, choices: Iterable[str]) -> str:
     """Return ``", did you mean 'x'?"`` for the closest of the choices, or an empty string.
 

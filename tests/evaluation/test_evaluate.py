@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 
 import numpy as np
@@ -11,18 +10,12 @@ from scipy import sparse
 
 from dssl.errors import DsslError
 from dssl.evaluation import baselines
-from dssl.evaluation import evaluate as evaluation
-from dssl.evaluation.evaluate import (
-    across_seeds,
-    clusters,
-    evaluate,
-    kmeans,
-    label_free,
-    majority,
-    matched_accuracy,
-    verdict,
-)
-from dssl.evaluation.probe import Score, Split
+from dssl.evaluation import label_free as label_free_measures
+from dssl.evaluation.baselines import majority
+from dssl.evaluation.evaluate import evaluate, kmeans, verdict
+from dssl.evaluation.label_free import clusters, label_free
+from dssl.evaluation.metrics import Score
+from dssl.evaluation.splits import Split, random_splits
 from dssl.graph import Graph, svd
 
 
@@ -134,18 +127,10 @@ def test_groups_that_are_told_apart_have_a_high_index():
 def test_large_graphs_are_clustered_by_a_sample(monkeypatch):
     graph, values = two_blocks(60), np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
     whole = label_free(graph, values)["calinski_harabasz"]
-    monkeypatch.setattr(evaluation, "CLUSTERED_NODES", 30)
+    monkeypatch.setattr(label_free_measures, "CLUSTERED_NODES", 30)
     sample = label_free(graph, values, factors=np.full((60, 2), 0.5, np.float32))
     assert sample["calinski_harabasz"] != whole
     assert sample == label_free(graph, values, factors=np.full((60, 2), 0.5, np.float32))
-
-
-def test_matched_accuracy_against_all_permutations():
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        truth, found = rng.integers(4, size=25), rng.integers(4, size=25)
-        best = max((np.array(order)[found] == truth).mean() for order in itertools.permutations(range(4)))
-        assert matched_accuracy(truth, found) == pytest.approx(best)
 
 
 def test_kmeans_finds_clusters_whatever_their_names_and_leaves_the_unlabelled_out():
@@ -163,37 +148,16 @@ def test_kmeans_finds_clusters_whatever_their_names_and_leaves_the_unlabelled_ou
 def test_majority_counts_train_and_scores_test():
     y = np.array([0, 0, 1, 2, 1, 1, 0, -1])
     split = Split(np.array([0, 1, 2]), np.array([3]), np.array([4, 5, 6]))
-    assert majority(y, [split]).splits == (pytest.approx(1 / 3),)
+    assert majority(y, [split])["accuracy"].splits == (pytest.approx(1 / 3),)
 
 
 def test_verdict_in_words():
     low, high = Score((0.5, 0.6, 0.55)), Score((0.8, 0.9, 0.86))
-    assert "(55.0%) does not beat the best sanity baseline, the raw features (85.3%)" in verdict(
+    assert "(55.0%) does not beat the best training-free baseline, the raw features (85.3%)" in verdict(
         low, {"majority": Score((0.1, 0.1, 0.1)), "raw": high}
     )
-    assert "beats the best sanity baseline" in verdict(high, {"raw": low})
+    assert "beats the best training-free baseline" in verdict(high, {"raw": low})
     assert "within the noise" in verdict(Score((0.5, 0.9)), {"raw": Score((0.6, 0.7))})
-
-
-def test_spread_over_seeds_and_over_splits_are_kept_apart():
-    table = np.array([[0.5, 0.7, 0.9], [0.6, 0.8, 1.0]])  # two seeds, three splits
-
-    def result(row: np.ndarray, origin: str = "here") -> dict:
-        values = {"accuracy": {"splits": list(row)}, "roc_auc": {"splits": [None, *row[1:]]}}
-        return {"splits": {"origin": origin}, "probe": values}
-
-    found = across_seeds([result(row) for row in table])
-    accuracy = found["accuracy"]
-    assert accuracy["mean"] == pytest.approx(table.mean())
-    assert accuracy["seeds"]["splits"] == pytest.approx([0.7, 0.8])
-    assert accuracy["seeds"]["std"] == pytest.approx(np.std([0.7, 0.8], ddof=1))
-    assert accuracy["splits"]["splits"] == pytest.approx([0.55, 0.75, 0.95])
-    assert accuracy["splits"]["std"] == pytest.approx(np.std([0.55, 0.75, 0.95], ddof=1))
-    assert accuracy["seeds"]["interval"][0] < 0.75 < accuracy["seeds"]["interval"][1]
-    assert found["roc_auc"]["splits"]["splits"] == pytest.approx([0.75, 0.95])
-    assert "macro_f1" not in found
-    with pytest.raises(DsslError, match="different splits"):
-        across_seeds([result(table[0]), result(table[1], "there")])
 
 
 def test_whole_evaluation_is_plain_json_and_deterministic():
@@ -212,6 +176,28 @@ def test_whole_evaluation_is_plain_json_and_deterministic():
     assert stages[:3] == ["label-free measures", "linear probe", "k-means"]
     assert evaluate(graph, values, splits=3, random_encoder=values) == result
     assert evaluate(graph, values, splits=3, seed=1)["probe"] != result["probe"]
+
+
+def test_rare_classes_are_measured_by_average_precision_or_balanced_accuracy():
+    rng = np.random.default_rng(0)
+    n = 300
+    y = (np.arange(n) % 10 == 0).astype(np.int64)
+    values = (rng.normal(size=(n, 3)) + 1.2 * y[:, None]).astype(np.float32)
+    graph = Graph.from_edges(rng.integers(n, size=900), rng.integers(n, size=900), num_nodes=n, y=y)
+    result = evaluate(graph, values, splits=4)
+    assert result["probe"]["measure"] == "average_precision"
+    assert "90.0% of the labelled nodes" in result["probe"]["reason"]
+    assert result["probe"]["average_precision"]["interval"][0] < result["probe"]["average_precision"]["mean"]
+    assert result["sanity"]["majority"]["average_precision"]["mean"] == pytest.approx(0.1, abs=0.05)
+    assert result["verdict"].startswith("The embedding (average precision ")
+    assert "beats the best training-free baseline" in result["verdict"]  # accuracy would be level with the majority
+    assert evaluate(graph, values, splits=4, measure="accuracy")["probe"]["reason"] == "as asked for"
+    three = graph.replace(y=np.where(np.arange(n) % 20 == 0, 2, y))
+    result = evaluate(three, values, splits=4, class_weight="balanced")
+    assert result["probe"]["measure"] == "balanced_accuracy"
+    present = [np.unique(three.y[split.test]).size for split in random_splits(three.y, count=4)]
+    expected = [1 / classes for classes in present]  # the recall of the largest class is 1, that of the others 0
+    assert result["sanity"]["majority"]["balanced_accuracy"]["splits"] == pytest.approx(expected)
 
 
 def test_without_labels_features_or_links_the_rest_is_measured():

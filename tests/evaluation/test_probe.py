@@ -5,26 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import f1_score, roc_auc_score
+from sklearn.metrics import average_precision_score, balanced_accuracy_score, f1_score, roc_auc_score
 
-from dssl.data import datasets
+from dssl.data.load import load
+from dssl.errors import ProbeError
 from dssl.evaluation import logistic, splits
-from dssl.evaluation.probe import (
-    STRENGTHS,
-    ProbeError,
-    Scaling,
-    Score,
-    Split,
-    linear_probe,
-    macro_f1,
-    random_splits,
-    roc_auc,
-    scaled,
-    validation_accuracy,
-)
+from dssl.evaluation.probe import STRENGTHS, Scaling, linear_probe, scaled
+from dssl.evaluation.splits import Split, random_splits
 from dssl.graph.matrices import gcn_matrix
 
 
@@ -33,29 +21,6 @@ def blobs(n: int = 150, d: int = 6, classes: int = 3, spread: float = 1.0, seed:
     y = rng.integers(classes, size=n)
     x = rng.normal(size=(classes, d))[y] * spread + rng.normal(size=(n, d)) * np.geomspace(1, 0.05, d)
     return (x + 3).astype(np.float32), y
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.integers(-1, 3), min_size=1, max_size=60), st.integers(0, 5), st.integers(1, 4))
-def test_splits_are_disjoint_cover_the_labelled_nodes_and_follow_the_seed(labels, seed, count):
-    labelled = np.flatnonzero(np.array(labels) >= 0)
-    if labelled.size < 4:
-        return
-    splits = random_splits(labels, count=count, seed=seed)
-    assert len(splits) == count
-    for split, again in zip(splits, random_splits(labels, count=count, seed=seed), strict=True):
-        np.testing.assert_array_equal(np.sort(np.concatenate(split)), labelled)  # also: no node twice
-        assert split.train.size == round(0.6 * labelled.size)
-        assert split.val.size == round(0.2 * labelled.size)
-        assert all(np.array_equal(a, b) for a, b in zip(split, again, strict=True))
-
-
-def test_splits_differ_by_number_and_seed_and_more_splits_keep_the_first():
-    y = np.zeros(100, int)
-    first, second = random_splits(y, count=2)
-    assert not np.array_equal(first.train, second.train)
-    assert not np.array_equal(first.train, random_splits(y, seed=1)[0].train)
-    np.testing.assert_array_equal(first.train, random_splits(y, count=7)[0].train)
 
 
 @pytest.mark.parametrize("classes", [2, 3, 5])
@@ -111,7 +76,7 @@ def test_few_labels_in_wide_rows_converge_over_the_whole_grid(scaling: Scaling, 
 @pytest.mark.usefixtures("data_dir")
 @pytest.mark.parametrize("scaling", ["global", "columns", "plain"])
 def test_the_public_split_of_cora_over_the_whole_grid(scaling: Scaling) -> None:
-    graph = datasets.load("cora")
+    graph = load("cora")
     (split,) = splits.published("cora", "public")
     axes = np.random.default_rng(0).normal(size=(graph.num_features, 256))
     smooth = gcn_matrix(graph.adjacency())
@@ -124,6 +89,7 @@ def test_the_public_split_of_cora_over_the_whole_grid(scaling: Scaling) -> None:
 @pytest.mark.parametrize("classes", [2, 4])
 def test_selection_and_scores_equal_a_literal_loop_with_scikit_learn(classes):
     x, y = blobs(n=200, classes=classes, spread=0.4, seed=1)
+    rare = int(np.bincount(y).argmin())
     splits = random_splits(y, count=3)
     strengths = (0.01, 1.0, 100.0)
     result = linear_probe(x, y, splits, strengths=strengths)
@@ -139,13 +105,48 @@ def test_selection_and_scores_equal_a_literal_loop_with_scikit_learn(classes):
                     best, chosen, final, xs = key, (scaling, strength), model, z
         assert result.chosen[at] == chosen
         predicted = final.predict(xs[split.test])
-        assert result.val_accuracy.splits[at] == pytest.approx(best[0])
-        assert result.accuracy.splits[at] == pytest.approx((predicted == y[split.test]).mean())
-        assert result.macro_f1.splits[at] == pytest.approx(f1_score(y[split.test], predicted, average="macro"))
+        truth = y[split.test]
+        expected = {
+            "accuracy": (predicted == truth).mean(),
+            "balanced_accuracy": balanced_accuracy_score(truth, predicted),
+            "macro_f1": f1_score(truth, predicted, average="macro"),
+        }
         if classes == 2:
-            expected = roc_auc_score(y[split.test], final.predict_proba(xs[split.test])[:, 1])
-            assert result.roc_auc.splits[at] == pytest.approx(expected, abs=1e-3)
-    assert (result.roc_auc is None) == (classes != 2)
+            p = final.predict_proba(xs[split.test])[:, rare]
+            expected |= {
+                "roc_auc": roc_auc_score(truth == rare, p),
+                "average_precision": average_precision_score(truth == rare, p),
+            }
+        assert result.validation.splits[at] == pytest.approx(best[0])
+        assert {name: score.splits[at] for name, score in result.scores.items()} == pytest.approx(expected, abs=2e-3)
+
+
+@pytest.mark.parametrize("measure", ["balanced_accuracy", "average_precision", "macro_f1"])
+def test_the_measure_and_the_weights_of_the_classes_equal_a_literal_loop_with_scikit_learn(measure):
+    x, y = blobs(n=400, classes=2, spread=0.5, seed=2)
+    y = np.where((y == 1) & (np.arange(400) % 4 > 0), 0, y)  # about one in eight
+    x, split = x[:, :3], random_splits(y, count=1)[0]
+    strengths = (0.001, 0.1, 10.0)
+    kind = {"class_weight": "balanced", "measure": measure, "scalings": ("global",)}
+    found = linear_probe(x, y, [split], strengths=strengths, **kind)
+    z, best = scaled(x, "global").astype(float), (-1.0, -np.inf)
+    for strength in strengths:
+        model = LogisticRegression(C=strength, class_weight="balanced", tol=1e-8, max_iter=10_000)
+        model.fit(z[split.train], y[split.train])
+        p, truth = model.predict_proba(z[split.val]), y[split.val]
+        score = {
+            "balanced_accuracy": lambda p, truth: balanced_accuracy_score(truth, p.argmax(1)),
+            "average_precision": lambda p, truth: average_precision_score(truth, p[:, 1]),
+            "macro_f1": lambda p, truth: f1_score(truth, p.argmax(1), average="macro"),
+        }[measure]
+        key = (score(p, truth), np.log(p[np.arange(len(p)), truth]).mean())
+        if key > best:
+            best, chosen, final = key, ("global", strength), model
+    assert found.chosen == (chosen,)
+    assert found.validation.mean == pytest.approx(best[0], abs=0.02)  # one pair in another order
+    assert found.score.mean == pytest.approx(score(final.predict_proba(z[split.test]), y[split.test]), abs=0.02)
+    plain = linear_probe(x, y, [split], strengths=strengths, measure=measure).scores["balanced_accuracy"].mean
+    assert found.scores["balanced_accuracy"].mean > plain  # the rare class is predicted more often
 
 
 def test_test_labels_do_not_reach_fit_or_selection():
@@ -157,22 +158,23 @@ def test_test_labels_do_not_reach_fit_or_selection():
         changed[split.test] = (changed[split.test] + 1) % 3
         after = linear_probe(x, changed, [split])
         assert after.chosen[0] == before.chosen[at]
-        assert after.val_accuracy.splits[0] == before.val_accuracy.splits[at]
+        assert after.validation.splits[0] == before.validation.splits[at]
         assert after.accuracy.splits[0] != before.accuracy.splits[at]
 
 
-def test_validation_accuracy_is_the_probe_s_without_any_test_label():
+def test_a_probe_that_is_not_tested_reads_no_test_label():
     x, y = blobs(spread=0.3)
     splits = random_splits(y, count=3)
     for split in splits:
         blind = y.copy()
         blind[split.test] = -1
-        found = validation_accuracy(x, blind, [split])
-        assert found.splits == linear_probe(x, y, [split]).val_accuracy.splits
+        found = linear_probe(x, blind, [split], tested=False)
+        assert found.validation.splits == linear_probe(x, y, [split]).validation.splits
+        assert found.scores == {}
     with pytest.raises(ProbeError, match="without a label"):
-        validation_accuracy(x, blind, splits)  # what tests in the last split trains in another
+        linear_probe(x, blind, splits, tested=False)  # a test node of the last split trains in another
     with pytest.raises(ProbeError, match="an empty part"):
-        validation_accuracy(x, y, [Split(np.arange(5), np.zeros(0, np.int64), np.arange(9, 12))])
+        linear_probe(x, y, [Split(np.arange(5), np.zeros(0, np.int64), np.arange(9, 12))], tested=False)
 
 
 def test_order_of_the_nodes_does_not_matter_and_the_input_stays():
@@ -237,26 +239,20 @@ def test_edge_cases():
             lambda: linear_probe(np.ones((10, 1)), [0, 1] * 5, random_splits([0] * 10), scalings=("column",)),
             "did you mean 'columns'",
         ),
+        (
+            lambda: linear_probe(np.ones((10, 1)), [0, 1] * 5, random_splits([0] * 10), measure="acuracy"),
+            "unknown measure 'acuracy', did you mean 'accuracy'",
+        ),
+        (
+            lambda: linear_probe(np.ones((12, 1)), [0, 1, 2] * 4, random_splits([0] * 12), measure="roc_auc"),
+            "roc_auc is defined for two classes, and the labels have 3",
+        ),
     ],
 )
 def test_bad_input_gives_one_line(call, words):
     with pytest.raises(ProbeError, match=words) as caught:
         call()
     assert "\n" not in str(caught.value)
-
-
-def test_scores():
-    score = Score((0.5, 0.7, None, 0.9))
-    assert score.mean == pytest.approx(0.7)
-    assert score.std == pytest.approx(0.2)
-    half = 4.302652729911275 * 0.2 / np.sqrt(3)  # Student's t with 2 degrees of freedom
-    assert score.interval == pytest.approx((0.7 - half, 0.7 + half))
-    assert Score((0.5,)).interval is None
-    rng = np.random.default_rng(0)
-    truth, guess, noise = rng.integers(4, size=50), rng.integers(5, size=50), rng.integers(9, size=50)
-    assert macro_f1(truth, guess) == pytest.approx(f1_score(truth, guess, average="macro"))
-    assert roc_auc(truth > 1, noise) == pytest.approx(roc_auc_score(truth > 1, noise))
-    assert roc_auc(truth > 9, noise) is None
 
 
 def test_threads_are_restored():

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dssl.data.load import load
-from dssl.errors import DatasetError, RunError
+from dssl.errors import DatasetError, ProbeError, RunError
 from dssl.evaluation import splits
-from dssl.evaluation.probe import ProbeError, Split, check_splits, random_splits
-from dssl.evaluation.splits import Protocol
+from dssl.evaluation.splits import Protocol, Split, check_splits, random_splits
 
 Y = np.array([0, 1, -1, 1, 0, 1, 0, 0, 1, 1, -1, 0])
 
@@ -136,3 +137,26 @@ def test_where_there_are_no_files_the_error_says_which_there_are(
     with pytest.raises(DatasetError, match=words) as caught:
         protocol(name, source=source).splits(Y)
     assert "\n" not in str(caught.value)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(-1, 3), min_size=1, max_size=60), st.integers(0, 5), st.integers(1, 4))
+def test_splits_are_disjoint_cover_the_labelled_nodes_and_follow_the_seed(labels, seed, count):
+    labelled = np.flatnonzero(np.array(labels) >= 0)
+    if labelled.size < 4:
+        return
+    splits = random_splits(labels, count=count, seed=seed)
+    assert len(splits) == count
+    for split, again in zip(splits, random_splits(labels, count=count, seed=seed), strict=True):
+        np.testing.assert_array_equal(np.sort(np.concatenate(split)), labelled)  # also: no node twice
+        assert split.train.size == round(0.6 * labelled.size)
+        assert split.val.size == round(0.2 * labelled.size)
+        assert all(np.array_equal(a, b) for a, b in zip(split, again, strict=True))
+
+
+def test_splits_differ_by_number_and_seed_and_more_splits_keep_the_first():
+    y = np.zeros(100, int)
+    first, second = random_splits(y, count=2)
+    assert not np.array_equal(first.train, second.train)
+    assert not np.array_equal(first.train, random_splits(y, seed=1)[0].train)
+    np.testing.assert_array_equal(first.train, random_splits(y, count=7)[0].train)

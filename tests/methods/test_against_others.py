@@ -15,7 +15,8 @@ import torch
 
 from dssl import rng
 from dssl.data.load import load
-from dssl.evaluation.probe import linear_probe, random_splits
+from dssl.evaluation.probe import linear_probe
+from dssl.evaluation.splits import random_splits
 from dssl.graph import Graph
 from dssl.methods._walks import walks
 from dssl.model.estimator import Embedder

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dssl
-from dssl.evaluation import probe
+from dssl.evaluation import probe, splits
 from dssl.studies import experiments
 from dssl.studies.experiments import Job
 
@@ -40,7 +40,7 @@ def test_the_trained_view_equals_the_estimator_by_hand(tmp_path: Path) -> None:
     graph = dssl.load(TINY)
     values = dssl.DSSL(seed=1, **QUICK).fit_transform(graph)
     assert graph.y is not None
-    found = probe.linear_probe(values, graph.y, probe.random_splits(graph.y, count=3, seed=5))
+    found = probe.linear_probe(values, graph.y, splits.random_splits(graph.y, count=3, seed=5))
     assert record["views"]["embedding"]["probe"]["accuracy"] == pytest.approx(list(found.accuracy.values), abs=1e-6)
 
 
@@ -105,7 +105,7 @@ def test_majority_is_the_share_of_the_largest_class(tmp_path: Path) -> None:
     labels = dssl.load(TINY).y
     assert labels is not None
     for accuracy, split in zip(
-        record["views"]["embedding"]["probe"]["accuracy"], probe.random_splits(labels, count=4, seed=0), strict=True
+        record["views"]["embedding"]["probe"]["accuracy"], splits.random_splits(labels, count=4, seed=0), strict=True
     ):
         most = np.bincount(labels[split.train]).argmax()
         assert accuracy == pytest.approx((labels[split.test] == most).mean(), abs=1e-6)

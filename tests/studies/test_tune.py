@@ -16,7 +16,8 @@ from dssl.config.resolve import resolve
 from dssl.config.schema import Config
 from dssl.data.load import read_graph
 from dssl.errors import ConfigError, DsslError, RunError
-from dssl.evaluation.probe import random_splits, validation_accuracy
+from dssl.evaluation.probe import linear_probe
+from dssl.evaluation.splits import random_splits
 from dssl.runs import run_folder, workflow
 from dssl.studies import tune
 from dssl.studies.search_space import Range
@@ -149,7 +150,7 @@ def test_the_value_is_the_probe_s_on_validation_nodes_that_are_none_of_the_test(
     from dssl.model.estimator import Embedder
 
     values = Embedder.from_config(judge.config).fit_transform(graph)
-    assert judge({})["value"] == validation_accuracy(values, seen, splits).mean
+    assert judge({})["value"] == linear_probe(values, seen, splits, tested=False).validation.mean
 
 
 @pytest.mark.parametrize("select", ["validation", "effective-rank", "calinski-harabasz", "loss"])

@@ -74,7 +74,7 @@ def evaluation(folder: Path, result: Mapping[str, Any]) -> None:
 
 def evaluations(results: Mapping[Path, Mapping[str, Any]]) -> None:
     """Print the accuracy of several runs, and for those of one configuration the spread over seeds and over splits."""
-    from dssl.evaluation.evaluate import across_seeds
+    from dssl.evaluation.metrics import across_seeds
 
     console = _out()
     table = Table("run", "seed", "accuracy", "± over splits", "verdict", box=None, pad_edge=False)

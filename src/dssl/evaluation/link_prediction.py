@@ -1,4 +1,4 @@
-r"""Link prediction: hide links, train on what is left, and rank the hidden ones against pairs without a link.
+r"""Link prediction: hold out links, train on the rest, and rank the held-out ones against pairs without a link.
 
 An embedding scores a pair in two ways: by the cosine of the two centred rows, and by a logistic regression on
 :math:`[a \odot b,\; |a - b|]`, trained on the links that were not hidden and chosen on the validation links. The second
@@ -28,7 +28,7 @@ MOST_PAIRS = 10_000  # links that a part of the task holds at most
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinkTask:
-    """A graph without the hidden links, and pairs to tell apart; pairs are positions of shape ``(M, 2)``.
+    """A graph without the hidden links, and pairs with and without a link; pairs are positions of shape ``(M, 2)``.
 
     Args:
         graph: undirected, without the links of validation and test.

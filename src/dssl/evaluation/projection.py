@@ -1,4 +1,4 @@
-"""A place in the plane for each node: t-SNE or principal components, stored beside the embeddings they belong to."""
+"""A projection of the nodes to the plane, by t-SNE or principal components, stored with the embeddings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dssl.runtime.files import replacing
 Kind = Literal["auto", "tsne", "pca"]
 
 MAP = "map.parquet"
-FORMAT = b"3"  # raise it when coordinates come out differently: stored ones are then made anew
+FORMAT = b"4"  # raise it when coordinates come out differently: stored ones are then regenerated
 SAMPLE = 10_000  # nodes that t-SNE itself places: about 1.6 s per thousand
 NEIGHBOURS = 5  # the distance to the fifth is how far places are apart: no clumps are seen that are none
 MOST_PLACED = 1_000_000  # half a second per 10,000, a minute in all; their principal components take a second
@@ -54,7 +54,7 @@ class Map:
 
 
 def map_of(folder: Path) -> Map:
-    """Return the map of a run's embeddings, from ``map.parquet`` if that belongs to them, else made and kept there.
+    """Return the map of a run's embeddings: from ``map.parquet`` if that is up to date, else computed and stored.
 
     Args:
         folder: a run folder.
@@ -162,15 +162,16 @@ def _beside_nearest(
 
 def _principal_components(values: NDArray[np.float32], count: int) -> NDArray[np.float64]:
     """Coordinates along the principal axes that have variance, the largest first, shape ``(N, at most count)``."""
+    from sklearn.decomposition import PCA
+
     if not values.size:
         return np.zeros((len(values), 0))
-    scale = float(np.abs(values).max()) or 1.0
-    centred = values.astype(np.float64) / scale
+    centred = values.astype(np.float64) / (float(np.abs(values).max()) or 1.0)
     centred -= centred.mean(axis=0)
-    variance, axes = np.linalg.eigh(centred.T @ centred / len(values))
-    axes = axes[:, variance > 1e-12][:, ::-1][:, :count]
-    axes *= np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])  # the sign of an axis is arbitrary
-    return np.asarray(centred @ axes)
+    if not centred.any():
+        return np.zeros((len(values), 0))
+    model = PCA(min(count, *values.shape), svd_solver="covariance_eigh")
+    return np.asarray(model.fit_transform(centred)[:, model.explained_variance_ > 1e-12])
 
 
 def _store(path: Path, ids: pa.Array, found: Map, digest: str) -> None:

@@ -1,26 +1,36 @@
-"""Which nodes train the probe, choose its settings and test it: by chance or as published, and kept with a run.
+"""Splits of the labelled nodes into train, validation and test: random or published, and stored with a run.
 
 A file of splits is ``parts``, an int8 array of shape ``(splits, N)``: 0 train, 1 validation, 2 test, −1 in no part; a
-node cannot be in two parts of it. ``origin`` says in words where the splits came from.
+node cannot be in two parts of it. ``origin`` describes where the splits come from.
 """
 
 from __future__ import annotations
 
+import math
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from dssl.data.published_splits import published_splits
-from dssl.errors import DatasetError, RunError
-from dssl.evaluation.probe import ProbeError, Split, check_splits, random_splits
+from dssl.errors import DatasetError, ProbeError, RunError
+from dssl.rng import stream
 from dssl.runtime import files
 
 RANDOM = "random"
+SHARES = (0.6, 0.2, 0.2)
+
+
+class Split(NamedTuple):
+    """Positions of the nodes of each part, int64, ascending, without overlap."""
+
+    train: NDArray[np.int64]
+    val: NDArray[np.int64]
+    test: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +41,7 @@ class Protocol:
         name: ``random``, or a kind of published splits: ``geom-gcn``, ``linkx``, ``heterophilous`` or ``public``.
         source: the graph's name, for published ones.
         count: number of random splits; published ones are all taken.
-        shares: shares of train, validation and test in random splits.
+        shares: fractions of train, validation and test in random splits.
         seed: of random splits.
     """
 
@@ -59,6 +69,61 @@ class Protocol:
         found = published(self.source, self.name)
         check_splits(found, y)
         return found
+
+
+def random_splits(
+    y: ArrayLike, *, count: int = 10, shares: tuple[float, float, float] = SHARES, seed: int = 0
+) -> list[Split]:
+    """Draw random splits of the labelled nodes, not stratified, as in the paper.
+
+    Args:
+        y: class of each node, −1 where unknown, shape ``(N,)``.
+        count: number of splits.
+        shares: fractions of train, validation and test, which add up to 1.
+        seed: split i depends on the seed, i and the number of labelled nodes only.
+
+    >>> [part.tolist() for part in random_splits([0, 1, -1, 1, 0, 1], count=1)[0]]
+    [[3, 4, 5], [0], [1]]
+    """
+    if min(shares) <= 0 or not math.isclose(sum(shares), 1):
+        raise ProbeError(
+            f"the fractions of train, validation and test are {shares}; give three positive ones that sum to 1"
+        )
+    if count < 1:
+        raise ProbeError(f"the number of splits is {count}; give at least 1")
+    labelled = np.flatnonzero(np.asarray(y) >= 0)
+    n = labelled.size
+    train, val = round(shares[0] * n), round(shares[1] * n)
+    if min(train, val, n - train - val) < 1:
+        raise ProbeError(
+            f"{n} labelled nodes are too few for a split into {shares}; label more, or leave the probe out"
+        )
+    orders = [stream(seed, "splits", i).permutation(labelled) for i in range(count)]
+    return [Split(*map(np.sort, np.split(order, [train, train + val]))) for order in orders]
+
+
+def check_splits(splits: Sequence[Split], y: ArrayLike, *, tested: bool = True) -> None:
+    """Refuse splits that share nodes between parts, have an empty part, or hold nodes without a label.
+
+    Labelled nodes in no part are allowed, since published splits have them: Cora's of Geom-GCN and two of CiteSeer's
+    cover the largest component only, and the public ones of Planetoid about a half of the nodes or less.
+
+    Args:
+        splits: positions of nodes.
+        y: class of each node, −1 where unknown, shape ``(N,)``.
+        tested: whether the test part must have nodes.
+    """
+    labels = np.asarray(y)
+    for at, split in enumerate(splits):
+        nodes = np.concatenate(split)
+        if not all(part.size for part in (split if tested else split[:2])):
+            raise ProbeError(f"split {at} has an empty part; train, validation and test need a node each")
+        if nodes.min() < 0 or nodes.max() >= labels.size:
+            raise ProbeError(f"split {at} holds a node that a graph of {labels.size} nodes does not have")
+        if np.unique(nodes).size != nodes.size:
+            raise ProbeError(f"split {at} has a node twice; train, validation and test must not overlap")
+        if (labels[nodes] < 0).any():
+            raise ProbeError(f"split {at} holds a node without a label; split the labelled nodes only")
 
 
 def published(source: str, name: str) -> list[Split]:

@@ -224,7 +224,7 @@ def _best_baseline(facts: Facts) -> tuple[str, dict[str, Any]] | None:
 
 
 def _baseline_name(name: str) -> str:
-    from dssl.evaluation.evaluate import NAMES
+    from dssl.evaluation.baselines import NAMES
 
     return NAMES.get(name, name)
 
@@ -243,7 +243,7 @@ def _different(found: Sequence[Facts]) -> list[dict[str, Any]]:
 def _seeds(found: Sequence[Facts]) -> list[dict[str, Any]]:
     """For runs that differ in the seed alone, the accuracy with its spread over seeds and over splits."""
     from dssl.errors import DsslError
-    from dssl.evaluation.evaluate import across_seeds
+    from dssl.evaluation.metrics import across_seeds
 
     groups: dict[str, list[Facts]] = {}
     for facts in found:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from dssl.evaluation.probe import Split
+    from dssl.evaluation.splits import Split
     from dssl.graph import Graph
     from dssl.graph.features import Encoding
     from dssl.model.embeddings import Embeddings
@@ -204,9 +204,10 @@ def evaluate(
         settings: likewise, as ``key=value`` texts.
         on_stage: called with the name of each part before it starts.
     """
+    from dssl.errors import ProbeError
     from dssl.evaluation import evaluate as evaluation
     from dssl.evaluation import pictures, projection, splits
-    from dssl.evaluation.probe import SCALINGS, ProbeError
+    from dssl.evaluation.probe import SCALINGS
     from dssl.graph.preparation import links
 
     config = judged_by(read_config(folder), flags or {}, settings)

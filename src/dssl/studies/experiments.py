@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dssl.evaluation.link_prediction import LinkTask
-    from dssl.evaluation.probe import Split
+    from dssl.evaluation.splits import Split
     from dssl.graph import Graph
     from dssl.model.estimator import Embedder
 
@@ -264,13 +264,13 @@ def _train(job: Job) -> Record:
 
 
 def _baseline(job: Job) -> Record:
-    from dssl.evaluation import baselines, evaluate
+    from dssl.evaluation import baselines
 
     graph, task = _graph(job)
     splits = splits_of(job, graph)
     if job.baseline == "majority":
         assert graph.y is not None
-        accuracy = list(evaluate.majority(graph.y, splits).values)
+        accuracy = list(baselines.majority(graph.y, splits)["accuracy"].values)
         return {"views": {"embedding": {"width": 0, "probe": {"accuracy": accuracy}}}}
     dim = int(job.settings.get("dim", baselines.MOST))
     features = baselines.baseline_features(graph, dim=dim)
@@ -322,16 +322,19 @@ def _judge(
     factors: NDArray[np.float32] | None = None,
 ) -> Record:
     from dssl.evaluation import evaluate, link_prediction, probe
+    from dssl.evaluation.label_free import label_free
+    from dssl.evaluation.metrics import Score
 
-    free = evaluate.label_free(graph, values, seed=job.split_seed, factors=factors)
+    free = label_free(graph, values, seed=job.split_seed, factors=factors)
     result: Record = {"width": values.shape[1], "label_free": free}
     if splits:
         assert graph.y is not None
         found = probe.linear_probe(values, graph.y, splits)
+        scores: Mapping[str, Score] = dict(found.scores) | {"val_accuracy": found.validation}
         result["probe"] = {
-            name: list(score.values)
+            name: list(scores[name].values)
             for name in ("accuracy", "val_accuracy", "macro_f1", "roc_auc")
-            if (score := getattr(found, name)) is not None
+            if name in scores
         }
         if job.clusters:
             result["kmeans"] = evaluate.kmeans(values, graph.y, seed=job.split_seed)

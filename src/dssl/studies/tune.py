@@ -8,7 +8,7 @@ Optuna proposes settings from a space, each is trained once, and a criterion jud
     validation, several times, in the same proportion. ``dssl evaluate RUN --set splits=1`` then tests on nodes that the
     search never saw; other splits test on nodes that it chose by, as in most papers.
 ``effective-rank``, ``calinski-harabasz``
-    label-free measures of `dssl.evaluation.evaluate.label_free`, the higher the better.
+    label-free measures of `dssl.evaluation.label_free.label_free`, the higher the better.
 ``loss``
     the training loss, the lower the better. Settings that weigh the terms of the loss also change its scale.
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     import optuna
     from numpy.typing import NDArray
 
-    from dssl.evaluation.probe import Split
+    from dssl.evaluation.splits import Split
     from dssl.graph import Graph
 
 Select = Literal["validation", "effective-rank", "calinski-harabasz", "loss"]
@@ -159,8 +159,7 @@ class Judge:
         """The labels that the search may see, −1 elsewhere, and splits of them with an empty test part."""
         import numpy as np
 
-        from dssl.evaluation.probe import Split
-        from dssl.evaluation.splits import Protocol
+        from dssl.evaluation.splits import Protocol, Split
 
         options = self.config.evaluate
         protocol = Protocol(
@@ -193,8 +192,8 @@ class Judge:
     def _measures(self, changes: Mapping[str, Any]) -> dict[str, float | None]:
         import numpy as np
 
-        from dssl.evaluation.evaluate import label_free
-        from dssl.evaluation.probe import SCALINGS, validation_accuracy
+        from dssl.evaluation.label_free import label_free
+        from dssl.evaluation.probe import SCALINGS, linear_probe
         from dssl.graph.preparation import links
         from dssl.model.estimator import Embedder
 
@@ -215,7 +214,7 @@ class Judge:
             scaling = config.evaluate.scaling
             scalings = SCALINGS if scaling == "chosen" else (scaling,)
             seen, splits = self.parts(graph.y)
-            found["validation"] = validation_accuracy(values, seen, splits, scalings=scalings).mean
+            found["validation"] = linear_probe(values, seen, splits, scalings=scalings, tested=False).validation.mean
         return found
 
 
