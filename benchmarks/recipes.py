@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from dssl.config.fields import locate
-from dssl.config.schema import METHODS
+from dssl.config.methods import METHODS
 from dssl.runtime import files
 from dssl.studies import experiments
 from dssl.studies.experiments import Job, Record

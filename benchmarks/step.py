@@ -148,7 +148,7 @@ def our_graph(name: str) -> Any:
 
 def our_model(in_dim: int) -> Any:
     from dssl import rng
-    from dssl.config.schema import DSSLSettings
+    from dssl.config.methods import DSSLSettings
     from dssl.model.build import build
     from dssl.nn import encoders
 

@@ -9,8 +9,9 @@ from types import ModuleType
 
 import pytest
 
-from dssl.config.resolve import read_recipe, recipes, resolve
-from dssl.config.schema import METHODS
+from dssl.config.methods import METHODS
+from dssl.config.recipes import read_recipe, recipes
+from dssl.config.resolve import resolve
 from dssl.studies import experiments
 from dssl.studies.paper import numbers
 from dssl.studies.paper.plans import PLANETOID

@@ -6,9 +6,13 @@ from pathlib import Path
 import pydantic
 import pytest
 
-from dssl.config.fields import check, differences, from_toml, locate, reference, settings_of, to_toml
-from dssl.config.resolve import PRESETS, read_recipe, recipes, resolve, unused
-from dssl.config.schema import METHODS, Config
+from dssl.config.fields import check, differences, locate, settings_of
+from dssl.config.methods import METHODS
+from dssl.config.recipes import read_recipe, recipes
+from dssl.config.reference import reference
+from dssl.config.resolve import resolve, unused
+from dssl.config.schema import PRESETS, Config
+from dssl.config.toml import from_toml, to_toml
 from dssl.errors import ConfigError
 from dssl.graph import Graph
 from dssl.model.estimator import Embedder
@@ -97,7 +101,7 @@ def test_bad_values_are_named(text: str, said: str) -> None:
 
 def test_a_high_pass_is_of_hops_alone() -> None:
     assert resolve(settings=["high_pass=true"]).encoder.high_pass
-    with pytest.raises(ConfigError, match=r"encoder: high_pass is of the encoder 'hops', not of 'gcn'"):
+    with pytest.raises(ConfigError, match=r"encoder: high_pass requires the encoder 'hops', not 'gcn'"):
         resolve(settings=["high_pass=true", "encoder=gcn"])
 
 
@@ -277,7 +281,7 @@ def test_an_unknown_recipe_is_named() -> None:
 def test_a_recipe_needs_its_header(tmp_path: Path) -> None:
     recipe = tmp_path / "r.toml"
     recipe.write_text("[train]\nepochs = 1\n")
-    with pytest.raises(ConfigError, match=r"\[recipe\] holds title"):
+    with pytest.raises(ConfigError, match=r"\[recipe\] contains title"):
         resolve({"recipe": str(recipe)})
     recipe.write_text('[recipe]\ntitle = "t"\npaper = {accuracy = 83.06}\n[train]\nepochs = 1\n')
     assert read_recipe(str(recipe)).header.paper == {"accuracy": 83.06}
@@ -344,8 +348,8 @@ def test_the_settings_for_a_data_set_can_be_asked_for_on_any_graph() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("datasets = 3", "datasets must hold a table of sections for each graph"),
-        ("[datasets]\ntexas = 3", "datasets must hold a table of sections for each graph"),
+        ("datasets = 3", "datasets must contain a table of sections per graph"),
+        ("[datasets]\ntexas = 3", "datasets must contain a table of sections per graph"),
         ("[datasets.texas.train]\nepoch = 3", "datasets.texas: unknown setting 'train.epoch', did you mean"),
         ("[datasets.texas.train]\nepochs = -3", "datasets.texas: train.epochs is -3"),
         ("[datasets.texas]\ntrain = 1", "datasets.texas: train is 1, but must be a table of settings"),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dssl.config.schema import METHODS
+from dssl.config.methods import METHODS
 from dssl.errors import DsslError
 from dssl.graph import Graph
 from dssl.model.estimator import Embedder, load_model

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dssl.config.fields import from_toml
 from dssl.config.resolve import resolve
 from dssl.config.schema import Config
+from dssl.config.toml import from_toml
 from dssl.data.load import read_graph, with_full_paths
 from dssl.errors import DsslError, RunError
 from dssl.model.embeddings import Embeddings

@@ -23,8 +23,8 @@ import torch.distributed as dist
 from torch import nn
 
 from dssl import rng
+from dssl.config.methods import METHODS
 from dssl.config.resolve import resolve
-from dssl.config.schema import METHODS
 from dssl.errors import ConfigError, DsslError, RunError
 from dssl.graph import Graph
 from dssl.model.estimator import Embedder

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from dssl.config.methods import METHODS
 from dssl.config.resolve import parse
-from dssl.config.schema import METHODS, GraphSettings
+from dssl.config.schema import GraphSettings
 from dssl.errors import ConfigError, DatasetError, RunError
 from dssl.runtime import processes
 from dssl.studies import compare, experiments

@@ -101,12 +101,12 @@ def recipes(
 ) -> None:
     """List the published settings for `dssl fit --recipe`, with the data sets that they have numbers for."""
     from dssl.cli import output
-    from dssl.config import resolve
+    from dssl.config import recipes as packaged
 
     if name is None:
         output.recipes()
     else:
-        typer.echo(resolve.recipe_text(resolve.split_recipe(name)[0]), nl=False)
+        typer.echo(packaged.recipe_text(packaged.split_recipe(name)[0]), nl=False)
 
 
 @app.command(rich_help_panel="Look")
@@ -114,7 +114,7 @@ def settings(
     *, markdown: Annotated[bool, typer.Option("--markdown", help="As the page docs/configuration.md.")] = False
 ) -> None:
     """List every setting with its values, default and meaning."""
-    from dssl.config.fields import reference
+    from dssl.config.reference import reference
 
     if markdown:
         typer.echo(reference(), nl=False)

@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from dssl.cli.progress import line, number
-from dssl.config.fields import changed, to_toml
+from dssl.config.fields import changed
+from dssl.config.toml import to_toml
 from dssl.errors import ConfigError, DsslError, nearest
 from dssl.runs import run_folder, workflow
 
@@ -191,7 +192,7 @@ def datasets(name: str | None) -> None:
 
 def methods(only: str | None = None) -> None:
     """Print the methods, or one of them, and what each of them can do."""
-    from dssl.config.schema import METHODS
+    from dssl.config.methods import METHODS
 
     if only is not None and only not in METHODS:
         raise ConfigError(f"unknown method {only!r}{nearest(only, METHODS) or '; see `dssl methods`'}")
@@ -206,10 +207,10 @@ def methods(only: str | None = None) -> None:
 
 def recipes() -> None:
     """Print the packaged recipes: name, title, and the data sets with the published accuracy."""
-    from dssl.config import resolve
+    from dssl.config import recipes as packaged
 
-    for name in resolve.recipes():
-        recipe = resolve.read_recipe(name)
+    for name in packaged.recipes():
+        recipe = packaged.read_recipe(name)
         table = _pairs()
         table.add_row(escape(name), escape(recipe.header.title))
         for text in (recipe.header.source, recipe.header.notes):

@@ -1,95 +1,166 @@
-"""Every setting of a configuration by its name: looked up, compared, checked, and written to TOML and as a page."""
+"""Look-up and comparison of settings by their dotted path, such as ``encoder.dim``."""
 
 from __future__ import annotations
 
-import tomllib
-import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Literal, get_args, get_origin
 
 import annotated_types
 import tomli_w
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from dssl.config.methods import MethodSection, Section
-from dssl.config.schema import METHODS, PRESETS, Config, DSSLSettings
+from dssl.config.methods import METHODS
+from dssl.config.registry import Marks, MethodSection, Scope, Search, Section, marks_of
+from dssl.config.schema import Config
 from dssl.errors import ConfigError, nearest
+
+DEFAULT_METHOD = Config().method.name
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One line of the table of settings.
+    """A setting with its default for a method.
 
     Args:
         path: dotted path, such as ``encoder.dim``.
-        kind: what it holds, in words: ``an integer``.
-        default: the default, as written in TOML; ``not set`` where leaving it out means something.
-        bounds: such as ``at least 1``, or empty.
-        help: one sentence.
-        value: the default itself.
-        method: the method that it is a setting of, or empty.
+        annotation: the declared type.
+        value: the default value.
+        help: the help text.
+        bounds: the bounds in words, such as ``of at least 1``, or empty.
+        choices: the allowed texts, if there is a fixed list.
+        scope: the part of the program that it belongs to.
+        encoder_only: whether methods without an encoder ignore it.
+        search: values that a search tries.
+        method: the method that declares it, or empty.
     """
 
     path: str
-    kind: str
-    default: str
-    bounds: str
-    help: str
+    annotation: Any
     value: Any
+    help: str
+    bounds: str
+    choices: tuple[str, ...]
+    scope: Scope
+    encoder_only: bool
+    search: Search | None
     method: str = ""
 
     @property
+    def section(self) -> str:
+        """The section, or empty at the top level."""
+        return self.path.rpartition(".")[0]
+
+    @property
+    def leaf(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition(".")[2]
+
+    @property
+    def keyword(self) -> str:
+        """The keyword of the estimators: the last part of the path, or the section of a name."""
+        return self.section if self.leaf == "name" else self.leaf
+
+    @property
+    def kind(self) -> str:
+        """The type in words, such as ``an integer``."""
+        return choice_list(self.choices) if self.choices else _KINDS[self.annotation]
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it takes any text."""
+        return self.annotation is str and not self.choices
+
+    @property
+    def default(self) -> str:
+        """The default as written in TOML, or ``not set``."""
+        if self.value is None:
+            return "not set"
+        if isinstance(self.value, tuple):
+            return str(list(self.value))
+        return tomli_w.dumps({"v": self.value}).removeprefix("v = ").strip()
+
+    @property
     def allowed(self) -> str:
-        """What a value must be, in words."""
+        """The allowed values in words."""
         return f"{self.kind} {self.bounds}".rstrip()
 
+    def of(self, config: Config) -> Any:
+        """Return the value in a configuration."""
+        return getattr(getattr(config, self.section) if self.section else config, self.leaf)
 
-def settings_of(method: str = "dssl") -> Iterator[Setting]:
-    """Yield every setting of a configuration with a method, with its defaults, in the order of the sections.
+
+_KINDS = {
+    int: "an integer",
+    float: "a number",
+    bool: "true or false",
+    str: "a text",
+    tuple[str, ...]: 'a list of texts such as ["age"]',
+    tuple[int, ...]: "a list of integers such as [10, 5]",
+}
+
+
+def settings_of(method: str = DEFAULT_METHOD) -> tuple[Setting, ...]:
+    """Return every setting of a configuration with a method, with its defaults, in the order of the sections.
 
     >>> next(row for row in settings_of() if row.path == "encoder.dim").allowed
     'an integer of at least 1'
     >>> [row.default for row in settings_of("dgi") if row.path == "encoder.name"]
     ['"gcn"']
     """
-    chosen = METHODS.get(method, DSSLSettings)
-    own = chosen.traits.defaults
+    return _settings_of(METHODS.get(method, METHODS[DEFAULT_METHOD]), tuple(METHODS))
+
+
+def every_setting() -> tuple[Setting, ...]:
+    """Return the settings with the default method, followed by those that only other methods have."""
+    return _every_setting(tuple(METHODS))
+
+
+def section_of(name: str) -> type[Section] | None:
+    """Return the section that a field of `Config` contains, or None for a plain value."""
+    field = Config.model_fields.get(name)
+    declared = None if field is None else field.annotation
+    return declared if isinstance(declared, type) and issubclass(declared, Section) else None
+
+
+@cache
+def _settings_of(method: type[MethodSection], names: tuple[str, ...]) -> tuple[Setting, ...]:
+    found = []
     for name, field in Config.model_fields.items():
-        sections = sections_of(field.annotation)
-        if not sections:
-            yield _setting(name, field)
-        for section in [chosen] if len(sections) > 1 else sections:
-            for leaf, inner in section.model_fields.items():
-                yield _setting(f"{name}.{leaf}", inner, own.get(name, {}), chosen if name == "method" else None)
+        section = section_of(name)
+        if section is None:
+            found.append(_setting(name, field, field.default, Config.scope))
+            continue
+        own = method.traits.defaults.get(name, {})
+        declared = method if section is MethodSection else section
+        for leaf, inner in declared.model_fields.items():
+            default = own.get(leaf, inner.default)
+            of = method.traits.name if section is MethodSection else ""
+            row = _setting(f"{name}.{leaf}", inner, default, declared.scope, method=of)
+            found.append(replace(row, value=DEFAULT_METHOD, choices=names) if row.path == "method.name" else row)
+    return tuple(found)
 
 
-def every_setting() -> Iterator[Setting]:
-    """Yield the settings with the default method, and those that only other methods have."""
-    for method in METHODS:
-        yield from (
-            row for row in settings_of(method) if method == "dssl" or (row.method and row.path != "method.name")
-        )
+@cache
+def _every_setting(names: tuple[str, ...]) -> tuple[Setting, ...]:
+    others = [name for name in names if name != DEFAULT_METHOD]
+    own = (row for name in others for row in settings_of(name) if row.method and row.leaf != "name")
+    return (*settings_of(), *own)
 
 
-def from_toml(text: str, origin: str) -> Config:
-    """Read a configuration as it stands, without applying its preset; ``origin`` names the file in errors."""
-    tables = parse_toml(text, origin)
-    return check(tables, dict.fromkeys(tables, origin), [])
-
-
-def parse_toml(text: str, origin: str) -> dict[str, Any]:
-    """Parse TOML; what is malformed is one line that names ``origin``."""
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{origin}: is not valid TOML: {error}".replace("\n", " ")) from None
-
-
-def to_toml(config: Config) -> str:
-    """Write a configuration, every value included; what is not set is left out."""
-    return tomli_w.dumps(config.model_dump(exclude_none=True))
+@cache
+def _paths(names: tuple[str, ...]) -> dict[str, list[str]]:
+    """Dotted paths by the keys that stand for them."""
+    found: dict[str, list[str]] = {}
+    for path in dict.fromkeys(row.path for row in _every_setting(names)):
+        found.setdefault(path.rpartition(".")[2], []).append(path)
+    for row in _every_setting(names):
+        if row.leaf == "name":
+            found[row.section] = [row.path]
+        found[row.path] = [row.path]
+    return found
 
 
 def locate(key: str) -> str:
@@ -98,61 +169,19 @@ def locate(key: str) -> str:
     >>> locate("dim"), locate("train.epochs"), locate("encoder")
     ('encoder.dim', 'train.epochs', 'encoder.name')
     """
-    paths = list(dict.fromkeys(row.path for row in every_setting()))
-    if key in paths:
-        return key
-    if f"{key}.name" in paths:
-        return f"{key}.name"
-    ends = [path for path in paths if path.rpartition(".")[2] == key]
-    if len(ends) == 1:
-        return ends[0]
-    if ends:
-        raise ConfigError(f"setting {key!r} is ambiguous; write one of {', '.join(ends)}")
-    raise ConfigError(f"unknown setting {key!r}{near(key)}")
+    found = _paths(tuple(METHODS)).get(key)
+    if found is None:
+        raise ConfigError(f"unknown setting {key!r}{near(key)}")
+    if len(found) > 1:
+        raise ConfigError(f"setting {key!r} is ambiguous; write one of {', '.join(found)}")
+    return found[0]
 
 
 def near(key: str) -> str:
-    """Return a hint at the nearest setting or section, in the form that the key has, or an empty text."""
-    paths = [row.path for row in every_setting()]
-    leaves = [*(path.rpartition(".")[2] for path in paths), *Config.model_fields]
-    return nearest(key, paths if "." in key else leaves) or nearest(key.rpartition(".")[2], leaves)
-
-
-def reference() -> str:
-    """Return the page docs/configuration.md: every setting with its values, default and meaning."""
-    lines = [
-        "# Configuration",
-        "",
-        "Every setting, as `dssl settings --markdown` writes it. Set one with `--set encoder.dim=32`, with its last "
-        "part alone where that is unique (`--set dim=32`), in a TOML file (`--config my.toml`), or in Python: "
-        "`dssl.DSSL(dim=32)`.",
-        "",
-        "Later ones win: defaults, `--preset`, `--recipe`, `--config`, flags, `--set`. A run folder holds the outcome "
-        "as `config.toml`, which `--config` takes again.",
-    ]
-    heading = None
-    for row in every_setting():
-        section, _, leaf = row.path.rpartition(".")
-        if (section, row.method) != heading:
-            heading = (section, row.method)
-            title = f"## `[{section}]`" + f' with `name = "{row.method}"`' * bool(row.method)
-            lines += ["", title if section else "## Top level", ""]
-            lines += ["| setting | value | default | meaning |", "| --- | --- | --- | --- |"]
-        default = row.default if row.default == "not set" else f"`{row.default}`"
-        lines.append(f"| `{leaf}` | {row.allowed} | {default} | {row.help} |")
-    lines += ["", "## Presets", ""]
-    lines += [f"- `{name}`: {_changes(tables) or 'the defaults above'}." for name, tables in PRESETS.items()]
-    lines += ["", "## Defaults of the methods", ""]
-    lines += [
-        f"- `{name}`: {_changes(part.traits.defaults) or 'the defaults above'}." for name, part in METHODS.items()
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _changes(tables: Mapping[str, Mapping[str, Any]]) -> str:
-    return ", ".join(
-        f"`{section}.{leaf} = {value!r}`" for section, table in tables.items() for leaf, value in table.items()
-    )
+    """Return a hint at the nearest setting or section, as a path if the key is one, or an empty text."""
+    rows = every_setting()
+    leaves = [*(row.leaf for row in rows), *Config.model_fields]
+    return nearest(key, (row.path for row in rows) if "." in key else leaves) or nearest(key.rpartition(".")[2], leaves)
 
 
 def values(config: Config) -> dict[str, Any]:
@@ -161,73 +190,72 @@ def values(config: Config) -> dict[str, Any]:
     >>> values(Config(seed=3))["seed"], values(Config())["encoder.dim"]
     (3, 64)
     """
-    tables = config.model_dump()
-    parts = ((row.path, row.path.rpartition(".")) for row in settings_of(config.method.name))
-    return {path: tables[section].get(leaf) if section else tables[leaf] for path, (section, _, leaf) in parts}
+    return {row.path: row.of(config) for row in settings_of(config.method.name)}
 
 
 def changed(config: Config) -> dict[str, Any]:
-    """Return the settings that are not as by default with the method, by their dotted path.
+    """Return the settings that differ from the defaults of the method, by their dotted path.
 
     >>> changed(Config(seed=3))
     {'seed': 3}
     """
-    found = values(config)
-    return {row.path: found[row.path] for row in settings_of(config.method.name) if found[row.path] != row.value}
+    return {row.path: row.of(config) for row in settings_of(config.method.name) if row.of(config) != row.value}
 
 
 def differences(old: Config, new: Config) -> dict[str, str]:
-    """Return what differs between two configurations: a few words by dotted path.
+    """Return the differences between two configurations: a few words by dotted path.
+
+    Two methods differ in their name alone: their own settings are not compared.
 
     >>> differences(Config(), Config(seed=3))
     {'seed': 'seed was 0, is 3'}
     """
-    before, after = old.model_dump(), new.model_dump()
-    found = {}
-    other = old.method.name != new.method.name
-    for row in settings_of(new.method.name):
-        section, _, leaf = row.path.rpartition(".")
-        was, now = (table[section].get(leaf) if section else table[leaf] for table in (before, after))
-        if was != now and not (other and row.method and leaf != "name"):
-            found[row.path] = f"{row.path} was {was!r}, is {now!r}"
-    return found
+    same_method = old.method.name == new.method.name
+    rows = [row for row in settings_of(new.method.name) if same_method or not row.method or row.leaf == "name"]
+    pairs = {row.path: (row.of(old), row.of(new)) for row in rows}
+    return {path: f"{path} was {was!r}, is {now!r}" for path, (was, now) in pairs.items() if was != now}
 
 
-def sections_of(annotation: Any) -> list[type[Section]]:
-    """The models that a field of `Config` may hold: none for a plain value, several for a union."""
-    parts = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType, Annotated) else (annotation,)
-    return [part for part in parts if isinstance(part, type) and issubclass(part, Section)]
+def scope_of(path: str) -> Scope:
+    """Return the scope of a setting.
+
+    >>> scope_of("encoder.dim").name, scope_of("train.epochs").name, scope_of("graph.nodes").name
+    ('MODEL', 'TRAINING', 'COMMAND')
+    """
+    return next(row.scope for row in every_setting() if row.path == path)
 
 
-def _setting(
-    path: str, field: FieldInfo, own: Mapping[str, Any] | None = None, section: type[MethodSection] | None = None
-) -> Setting:
-    default = (own or {}).get(path.rpartition(".")[2], field.get_default(call_default_factory=True))
-    method = "" if section is None else section.model_fields["name"].default
-    kind = _kind(field.annotation)
-    if path == "method.name":
-        default, kind = "dssl", _choices(METHODS)
-    written = "not set" if default is None else tomli_w.dumps({"v": default}).removeprefix("v = ").strip()
-    if isinstance(default, tuple):
-        written = str(list(default))
-    return Setting(path, kind, written, _bounds(field.metadata), str(field.description), default, method)
-
-
-def _choices(names: Iterable[Any]) -> str:
-    *first, last = (str(name) for name in names)
-    return f"{', '.join(first)} or {last}" if first else last
-
-
-def _kind(annotation: Any) -> str:
-    names = {int: "an integer", float: "a number", bool: "true or false", str: "a text"}
-    if annotation in names:
-        return names[annotation]
+def _setting(path: str, field: FieldInfo, default: Any, scope: Scope, *, method: str = "") -> Setting:
+    marks: Marks = marks_of(field)
+    parts = [part for part in get_args(field.annotation) if part is not type(None)]
+    choices: tuple[str, ...] = ()
+    annotation = parts[0] if type(None) in get_args(field.annotation) else field.annotation
     if get_origin(annotation) is Literal:
-        return _choices(get_args(annotation))
-    if get_origin(annotation) is tuple:
-        of_texts = get_args(annotation)[0] is str
-        return 'a list of texts such as ["age"]' if of_texts else "a list of integers such as [10, 5]"
-    return _kind(next(part for part in get_args(annotation) if part is not type(None)))
+        annotation, choices = str, get_args(annotation)
+    elif get_origin(annotation) is tuple and get_args(annotation)[0] is not str:
+        annotation = tuple[int, ...]
+    return Setting(
+        path,
+        annotation,
+        default,
+        str(field.description),
+        _bounds(field.metadata),
+        choices,
+        marks.scope or scope,
+        marks.encoder_only,
+        marks.search,
+        method,
+    )
+
+
+def choice_list(names: Iterable[str]) -> str:
+    """Return names as an enumeration in words.
+
+    >>> choice_list(["a", "b", "c"])
+    'a, b or c'
+    """
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def _bounds(metadata: Sequence[Any]) -> str:
@@ -245,64 +273,51 @@ def _bounds(metadata: Sequence[Any]) -> str:
     return " and ".join(words)
 
 
-def where(problem: str, origin: str) -> str:
-    """Return a problem with the place that it came from, if that has a name."""
+def with_origin(problem: str, origin: str) -> str:
+    """Return a problem, preceded by its origin if that has a name."""
     return f"{origin}: {problem}" if origin else problem
 
 
 def check(tables: Mapping[str, Any], origins: Mapping[str, str], problems: Sequence[str]) -> Config:
-    """Make a configuration of nested tables, or raise one error with everything that is wrong.
+    """Build a configuration from nested tables, or raise one error that lists all problems.
 
     Args:
         tables: values by section and name.
-        origins: where the value of a dotted path came from, to name it in errors.
-        problems: what was found wrong before, to be reported together.
+        origins: origin of the value of a dotted path, for error messages.
+        problems: problems found earlier, which are reported as well.
     """
     problems = list(problems)
     config = None
-    if isinstance(tables.get("method"), Mapping):
-        tables = {**tables, "method": {"name": "dssl", **tables["method"]}}
     try:
         config = Config.model_validate(tables)
     except ValidationError as error:
-        method = _named(tables)
+        section = tables.get("method")
+        method = str(section.get("name", DEFAULT_METHOD)) if isinstance(section, Mapping) else DEFAULT_METHOD
         rows = {row.path: row for row in settings_of(method)}
         for path, found in {_path(found["loc"]): found for found in error.errors()}.items():
-            origin, value = origins.get(path, origins.get(path.partition(".")[0], "")), found["input"]
-            if found["type"] == "union_tag_invalid":
-                path, value = "method.name", method
-                origin = origins.get(path, origins.get("method", ""))
-            if found["type"] == "extra_forbidden" and (owners := _owners(path)):
-                problems.append(
-                    where(f"setting {path!r} is one of the method {_choices(owners)}, not of {method}", origin)
-                )
-            elif found["type"] == "extra_forbidden":
-                problems.append(where(f"unknown setting {path!r}{near(path)}", origin))
-            elif path in rows:
-                hint = (
-                    nearest(value, rows[path].kind.replace(" or ", ", ").split(", ")) if isinstance(value, str) else ""
-                )
-                problems.append(where(f"{path} is {value!r}, but must be {rows[path].allowed}{hint}", origin))
-            else:
-                problems.append(where(f"{path}: {found['msg'].removeprefix('Value error, ')}", origin))
+            value = found["input"]
+            if found["type"] == "unknown_method":
+                path, value = "method.name", value["name"]
+            origin = origins.get(path, origins.get(path.partition(".")[0], ""))
+            problems.append(with_origin(_problem(path, value, found["type"], found["msg"], method, rows), origin))
     if problems or config is None:
         raise ConfigError("; ".join(problems))
     return config
 
 
-def _named(tables: Mapping[str, Any]) -> str:
-    """The method that nested tables name."""
-    section = tables.get("method")
-    return str(section.get("name")) if isinstance(section, Mapping) else "dssl"
-
-
-def _owners(path: str) -> list[str]:
-    """The methods that have a setting."""
-    section, _, leaf = path.rpartition(".")
-    return [name for name, part in METHODS.items() if section == "method" and leaf in part.model_fields]
+def _problem(path: str, value: Any, kind: str, message: str, method: str, rows: Mapping[str, Setting]) -> str:
+    """Return one validation error in words."""
+    if kind == "extra_forbidden":
+        owners = [row.method for row in every_setting() if row.path == path]
+        if owners:
+            return f"setting {path!r} is one of the method {choice_list(owners)}, not of {method}"
+        return f"unknown setting {path!r}{near(path)}"
+    if path not in rows:
+        return f"{path}: {message.removeprefix('Value error, ')}"
+    hint = nearest(value, rows[path].choices) if isinstance(value, str) else ""
+    return f"{path} is {value!r}, but must be {rows[path].allowed}{hint}"
 
 
 def _path(location: tuple[int | str, ...]) -> str:
-    """The setting that a pydantic location lies in: without list positions and the tags of unions."""
-    parts = [str(part) for part in location if isinstance(part, str)]
-    return f"{parts[0]}.{parts[-1]}" if len(parts) > 2 else ".".join(parts)
+    """The dotted path of a pydantic location, which continues with positions in lists."""
+    return ".".join(part for part in location[:2] if isinstance(part, str))

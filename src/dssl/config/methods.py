@@ -1,104 +1,119 @@
-"""The settings of the methods that DSSL is compared with: one section each, with what the method can do.
+"""The registry of methods: a section of settings for each, with its traits.
 
-`dssl.config.schema` puts them together with DSSL's own; the sections there are the registry of methods.
+A new method is a class here and its name in `METHODS`; docs/methods/adding.md is a worked example. Methods that train
+a vector per node instead of an encoder are in `dssl.config.table_methods`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from dssl.config.registry import MethodSection, Range, Traits, encoder_traits, setting
+from dssl.config.table_methods import DeepWalkSettings, LINESettings, Node2VecSettings, Struc2VecSettings
 
-
-class Section(BaseModel):
-    """A frozen group of settings that refuses unknown names and wrong types."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+FRACTIONS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)  # search values of augmentations
+MOMENTA = (0.9, 0.95, 0.99, 0.999)
 
 
-@dataclass(frozen=True, slots=True)
-class Traits:
-    """What a method is, for the table of ``dssl methods`` and for those who build it.
+class DSSLSettings(MethodSection):
+    """Decoupled self-supervised learning; the paper's symbols are in brackets."""
 
-    Args:
-        home: module below ``dssl.methods`` and class, as ``module:Class``.
-        citation: where it was published.
-        inductive: whether a fitted model has vectors for nodes that it was not fitted on.
-        features: whether it looks at features.
-        directed: whether it can keep the direction of links.
-        weighted: whether weights of links matter.
-        scales: what a step costs, in a few words.
-        encoder: whether it trains an encoder, or a table with a row per node.
-        defaults: defaults of other sections that it has of its own.
-    """
-
-    home: str
-    citation: str
-    inductive: bool
-    features: bool
-    directed: bool
-    weighted: bool
-    scales: str
-    encoder: bool = True
-    defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-
-class MethodSection(Section):
-    """The settings of one method."""
-
-    traits: ClassVar[Traits]
-
-
-def _encoder_traits(home: str, citation: str, *, scales: str = "links; mini-batches", **changes: Any) -> Traits:
-    """The traits of a method with an encoder; its vectors are its own, with no fixed blocks beside them."""
-    encoder = {"name": "gcn", "skip": False, **changes.pop("encoder", {})}
-    return Traits(
-        home,
-        citation,
+    traits = Traits(
+        "dssl",
+        "dssl.methods.dssl.model:DSSLModel",
+        "Xiao et al., NeurIPS 2022",
         inductive=True,
         features=True,
         directed=True,
         weighted=True,
-        scales=scales,
-        defaults={"encoder": encoder, "train": changes.pop("train", {})},
-        **changes,
+        scales="links; mini-batches",
+    )
+    num_factors: int = setting(8, "Number of latent factors [K].", ge=1, le=1024, search=(2, 4, 6, 8, 16, 32))
+    relation: Literal["shift", "map"] = setting(
+        "shift",
+        "Transformation of a node into its neighbour: a vector or a matrix per factor.",
+        search=("shift", "map"),
+    )
+    shift_scale: float = setting(0.6, "Scale of the shift or matrix of a factor [beta].", ge=0, search=Range(0.1, 2.0))
+    prototype_variance: float = setting(
+        0.2, "Variance of nodes around prototypes [sigma1^2].", gt=0, search=Range(0.05, 1.0)
+    )
+    link_variance: float = setting(
+        0.1, "Variance of a neighbour around its prediction [sigma2^2].", gt=0, search=Range(0.02, 1.0)
+    )
+    momentum: float = setting(
+        0.99, "Fraction of the target encoder kept in each step [tau].", ge=0, le=1, search=MOMENTA
+    )
+    estimator: Literal["exact", "gumbel", "gumbel-soft"] = setting("exact", "Estimator of the mean over the factors.")
+    temperature: float = setting(0.5, "Temperature of the Gumbel estimators [gamma].", gt=0, search=Range(0.1, 1.0))
+    inference: Literal["amortised", "exact", "uniform"] = setting(
+        "amortised", "Posterior of a link: a network, the closed form, or uniform.", search=("amortised", "exact")
+    )
+    head: Literal["concat", "product"] = setting("concat", "Combination of two nodes in the inference network.")
+    local_weight: float = setting(1.0, "Weight of predicting the neighbours.", ge=0, search=Range(0.1, 10.0))
+    global_weight: float = setting(1.0, "Weight of agreeing with the prototypes.", ge=0, search=Range(0.1, 10.0))
+    entropy_weight: float = setting(0.1, "Weight of the entropy of each posterior.", ge=0, search=Range(0.01, 1.0))
+    balance_weight: float = setting(
+        0.2, "Weight of the entropy of the mean posterior.", ge=0, search=(0.0, 0.1, 0.2, 0.5, 1.0)
+    )
+    prototype_update: bool = setting(True, "Whether each epoch sets the prototypes from all nodes [Eq. 8].")
+    center: bool = setting(True, "Whether the mean is subtracted before normalisation.", search=(True, False))
+    projector: bool = setting(
+        True, "Whether the loss uses a projection; the embedding is taken before it.", search=(True, False)
+    )
+    reconstruction_weight: float = setting(
+        5.0, "Weight of reconstructing the features.", ge=0, search=(0.0, 1.0, 2.0, 5.0, 10.0)
+    )
+    reconstruction_dim: int = setting(256, "Number of principal components of the features to reconstruct.", ge=1)
+    link_reconstruction_weight: float = setting(
+        5.0, "Weight of reconstructing the links, if they are predictable.", ge=0, search=(0.0, 1.0, 2.0, 5.0, 10.0)
+    )
+    link_reconstruction_dim: int = setting(128, "Number of components of the links to reconstruct.", ge=1)
+    negatives: int = setting(0, "Random nodes per node in the repulsion term.", ge=0)
+    distillation_weight: float = setting(
+        1.0, "Weight of distilling clusters of linked pairs into the factors.", ge=0, search=(0.0, 0.5, 1.0, 2.0)
+    )
+    factor_readout: bool = setting(
+        False, "Whether a mean of the neighbours per factor is appended to the vector.", search=(False, True)
     )
 
 
 class DGISettings(MethodSection):
     """Deep graph infomax."""
 
-    traits = _encoder_traits(
-        "dgi:DGI",
+    traits = encoder_traits(
+        "dgi",
+        "dssl.methods.dgi:DGI",
         "Veličković et al., ICLR 2019",
         encoder={"layers": 1},
         train={"epochs": 300, "learning_rate": 0.001},
     )
-    name: Literal["dgi"] = Field(default="dgi", description="Method that trains the encoder.")
 
 
 class GAESettings(MethodSection):
     """Graph autoencoder."""
 
-    traits = _encoder_traits(
-        "gae:GAE", "Kipf & Welling, NeurIPS workshop 2016", train={"epochs": 200, "learning_rate": 0.01}
+    traits = encoder_traits(
+        "gae",
+        "dssl.methods.gae:GAE",
+        "Kipf & Welling, NeurIPS workshop 2016",
+        train={"epochs": 200, "learning_rate": 0.01},
     )
-    name: Literal["gae"] = Field(default="gae", description="Method that trains the encoder.")
-    pairs: int = Field(default=65536, ge=1, description="Most links, and as many other pairs, that a step looks at.")
+    pairs: int = setting(65536, "Maximum number of links per step; as many random pairs are added.", ge=1)
 
 
 class VGAESettings(MethodSection):
     """Variational graph autoencoder."""
 
-    traits = _encoder_traits(
-        "gae:VGAE", "Kipf & Welling, NeurIPS workshop 2016", train={"epochs": 200, "learning_rate": 0.01}
+    traits = encoder_traits(
+        "vgae",
+        "dssl.methods.gae:VGAE",
+        "Kipf & Welling, NeurIPS workshop 2016",
+        train={"epochs": 200, "learning_rate": 0.01},
     )
-    name: Literal["vgae"] = Field(default="vgae", description="Method that trains the encoder.")
-    pairs: int = Field(default=65536, ge=1, description="Most links, and as many other pairs, that a step looks at.")
-    divergence_weight: float = Field(
-        default=1.0, ge=0, description="Weight of the divergence from the prior; 1 is the bound on the likelihood."
+    pairs: int = setting(65536, "Maximum number of links per step; as many random pairs are added.", ge=1)
+    divergence_weight: float = setting(
+        1.0, "Weight of the KL divergence from the prior; 1 gives the ELBO.", ge=0, search=Range(0.01, 1.0)
     )
 
 
@@ -108,203 +123,172 @@ View = Literal["none", "node", "link", "mask", "subgraph"]
 class GraphCLSettings(MethodSection):
     """Graph contrastive learning with augmentations, in its form for nodes."""
 
-    traits = _encoder_traits(
-        "graphcl:GraphCL",
+    traits = encoder_traits(
+        "graphcl",
+        "dssl.methods.graphcl:GraphCL",
         "You et al., NeurIPS 2020",
         encoder={"layers": 1},
         train={"epochs": 300, "learning_rate": 0.001},
     )
-    name: Literal["graphcl"] = Field(default="graphcl", description="Method that trains the encoder.")
-    objective: Literal["infomax", "nt-xent"] = Field(
-        default="infomax", description="Tell summaries of views from corrupted nodes, or nodes from other nodes."
+    objective: Literal["infomax", "nt-xent"] = setting(
+        "infomax",
+        "Contrast of view summaries with corrupted nodes, or of nodes with each other.",
+        search=("infomax", "nt-xent"),
     )
-    first_view: View = Field(default="link", description="Augmentation of the first view.")
-    second_view: View = Field(default="mask", description="Augmentation of the second view.")
-    strength: float = Field(default=0.2, ge=0, le=1, description="Share of nodes or links that a view changes.")
-    temperature: float = Field(default=0.5, gt=0, description="Temperature of nt-xent [tau].")
-    anchors: int = Field(default=1024, ge=2, description="Most nodes that nt-xent compares with each other in a step.")
+    first_view: View = setting("link", "Augmentation of view 1.")
+    second_view: View = setting("mask", "Augmentation of view 2.")
+    strength: float = setting(
+        0.2, "Fraction of nodes or links that an augmentation changes.", ge=0, le=1, search=(0.1, 0.2, 0.3, 0.5)
+    )
+    temperature: float = setting(0.5, "Temperature of nt-xent [tau].", gt=0, search=Range(0.1, 1.0))
+    anchors: int = setting(1024, "Maximum number of nodes that nt-xent contrasts per step.", ge=2)
 
 
 class MVGRLSettings(MethodSection):
-    """Contrastive multi-view representation learning: links against their diffusion."""
+    """Contrastive multi-view representation learning: the links and their diffusion."""
 
-    traits = _encoder_traits(
-        "mvgrl:MVGRL",
+    traits = encoder_traits(
+        "mvgrl",
+        "dssl.methods.mvgrl:MVGRL",
         "Hassani & Khasahmadi, ICML 2020",
         encoder={"layers": 1},
         train={"epochs": 300, "learning_rate": 0.001},
         scales="links and N·neighbours; mini-batches",
     )
-    name: Literal["mvgrl"] = Field(default="mvgrl", description="Method that trains the encoder.")
-    diffusion: Literal["ppr", "heat"] = Field(
-        default="ppr", description="Kind of the second view: personalised PageRank, or the heat kernel."
+    diffusion: Literal["ppr", "heat"] = setting(
+        "ppr", "Diffusion of view 2: personalised PageRank or the heat kernel.", search=("ppr", "heat")
     )
-    teleport: float = Field(default=0.2, gt=0, lt=1, description="Chance of ppr to go back to the start [alpha].")
-    heat_time: float = Field(default=5.0, gt=0, description="Time that heat spreads for [t].")
-    neighbours: int = Field(default=64, ge=1, description="Entries of the diffusion that are kept of each node.")
-    precision: float = Field(
-        default=1e-4, gt=0, lt=1, description="Mass per link below which the diffusion goes no further."
-    )
+    teleport: float = setting(0.2, "Restart probability of ppr [alpha].", gt=0, lt=1, search=(0.05, 0.1, 0.2, 0.4))
+    heat_time: float = setting(5.0, "Diffusion time of heat [t].", gt=0)
+    neighbours: int = setting(64, "Largest diffusion entries kept per node.", ge=1)
+    precision: float = setting(1e-4, "Residual mass per link at which the diffusion stops.", gt=0, lt=1)
 
 
 class BGRLSettings(MethodSection):
     """Bootstrapped graph latents."""
 
-    traits = _encoder_traits(
-        "bgrl:BGRL",
+    traits = encoder_traits(
+        "bgrl",
+        "dssl.methods.bgrl:BGRL",
         "Thakoor et al., ICLR 2022",
         encoder={"batch_norm": True},
         train={"epochs": 200, "learning_rate": 0.005, "weight_decay": 1e-5},
     )
-    name: Literal["bgrl"] = Field(default="bgrl", description="Method that trains the encoder.")
-    momentum: float = Field(
-        default=0.9, ge=0, le=1, description="Share of the target encoder kept in the first step; it rises to 1 [tau]."
+    momentum: float = setting(
+        0.9,
+        "Fraction of the target encoder kept in the first step; it rises to 1 [tau].",
+        ge=0,
+        le=1,
+        search=MOMENTA,
     )
-    predictor_dim: int = Field(default=256, ge=1, description="Width of the hidden layer of the predictor.")
-    link_drop_1: float = Field(default=0.5, ge=0, le=1, description="Share of links that the first view loses.")
-    link_drop_2: float = Field(default=0.5, ge=0, le=1, description="Share of links that the second view loses.")
-    feature_mask_1: float = Field(default=0.5, ge=0, le=1, description="Share of features masked in the first view.")
-    feature_mask_2: float = Field(default=0.5, ge=0, le=1, description="Share of features masked in the second view.")
+    predictor_dim: int = setting(256, "Width of the hidden layer of the predictor.", ge=1)
+    link_drop_1: float = setting(0.5, "Fraction of links dropped in view 1.", ge=0, le=1, search=FRACTIONS)
+    link_drop_2: float = setting(0.5, "Fraction of links dropped in view 2.", ge=0, le=1, search=FRACTIONS)
+    feature_mask_1: float = setting(0.5, "Fraction of features masked in view 1.", ge=0, le=1, search=FRACTIONS)
+    feature_mask_2: float = setting(0.5, "Fraction of features masked in view 2.", ge=0, le=1, search=FRACTIONS)
 
 
 class GCASettings(MethodSection):
     """Graph contrastive learning with adaptive augmentation."""
 
-    traits = _encoder_traits(
-        "gca:GCA",
+    traits = encoder_traits(
+        "gca",
+        "dssl.methods.gca:GCA",
         "Zhu et al., WWW 2021",
         train={"epochs": 200, "learning_rate": 0.001, "weight_decay": 1e-5},
         scales="links and anchors²; mini-batches",
     )
-    name: Literal["gca"] = Field(default="gca", description="Method that trains the encoder.")
-    centrality: Literal["degree", "pagerank", "eigenvector"] = Field(
-        default="degree", description="What makes a node, and so its links and features, worth keeping."
+    centrality: Literal["degree", "pagerank", "eigenvector"] = setting(
+        "degree",
+        "Centrality by which links and features are kept.",
+        search=("degree", "pagerank", "eigenvector"),
     )
-    temperature: float = Field(default=0.4, gt=0, description="Temperature of the contrast [tau].")
-    projector_dim: int = Field(default=128, ge=1, description="Width of the projector.")
-    link_drop_1: float = Field(default=0.2, ge=0, le=1, description="Mean chance of a link to leave the first view.")
-    link_drop_2: float = Field(default=0.4, ge=0, le=1, description="Mean chance of a link to leave the second view.")
-    feature_mask_1: float = Field(default=0.3, ge=0, le=1, description="Mean chance of a feature in the first view.")
-    feature_mask_2: float = Field(default=0.4, ge=0, le=1, description="Mean chance of a feature in the second view.")
-    most_dropped: float = Field(default=0.7, ge=0, le=1, description="Largest of these chances [p_tau].")
-    anchors: int = Field(default=1024, ge=2, description="Most nodes that are compared with each other in a step.")
+    temperature: float = setting(0.4, "Temperature of the contrast [tau].", gt=0, search=Range(0.1, 1.0))
+    projector_dim: int = setting(128, "Width of the projector.", ge=1)
+    link_drop_1: float = setting(
+        0.2, "Mean probability that a link is dropped in view 1.", ge=0, le=1, search=FRACTIONS
+    )
+    link_drop_2: float = setting(
+        0.4, "Mean probability that a link is dropped in view 2.", ge=0, le=1, search=FRACTIONS
+    )
+    feature_mask_1: float = setting(
+        0.3, "Mean probability that a feature is masked in view 1.", ge=0, le=1, search=FRACTIONS
+    )
+    feature_mask_2: float = setting(
+        0.4, "Mean probability that a feature is masked in view 2.", ge=0, le=1, search=FRACTIONS
+    )
+    most_dropped: float = setting(0.7, "Maximum of these probabilities [p_tau].", ge=0, le=1)
+    anchors: int = setting(1024, "Maximum number of nodes contrasted with each other per step.", ge=2)
 
 
 class SAGESettings(MethodSection):
     """GraphSAGE without labels."""
 
-    traits = _encoder_traits(
-        "sage:UnsupervisedSAGE",
+    traits = encoder_traits(
+        "sage",
+        "dssl.methods.sage:UnsupervisedSAGE",
         "Hamilton et al., NeurIPS 2017",
         encoder={"name": "sage"},
         train={"epochs": 100, "learning_rate": 0.005},
     )
-    name: Literal["sage"] = Field(default="sage", description="Method that trains the encoder.")
-    walk_length: int = Field(default=5, ge=1, description="Steps of the walks that a node's partners are drawn from.")
-    negatives: int = Field(default=20, ge=1, description="Random nodes per node that it is pushed away from [Q].")
+    walk_length: int = setting(
+        5, "Steps of the random walks that draw positive pairs.", ge=1, search=(5, 10, 20, 40, 80)
+    )
+    negatives: int = setting(20, "Negative samples per node [Q].", ge=1)
 
 
 class CCASSGSettings(MethodSection):
     """Canonical correlation analysis between two views."""
 
-    traits = _encoder_traits(
-        "cca_ssg:CCASSG",
+    traits = encoder_traits(
+        "cca-ssg",
+        "dssl.methods.cca_ssg:CCASSG",
         "Zhang et al., NeurIPS 2021",
         train={"epochs": 100, "learning_rate": 0.001},
     )
-    name: Literal["cca-ssg"] = Field(default="cca-ssg", description="Method that trains the encoder.")
-    decorrelation_weight: float = Field(default=1e-3, ge=0, description="Weight of decorrelating columns [lambda].")
-    link_drop: float = Field(default=0.4, ge=0, le=1, description="Share of links that each view loses.")
-    feature_mask: float = Field(default=0.1, ge=0, le=1, description="Share of features masked in each view.")
+    decorrelation_weight: float = setting(
+        1e-3, "Weight of decorrelating the columns [lambda].", ge=0, search=Range(1e-4, 1e-2)
+    )
+    link_drop: float = setting(0.4, "Fraction of links dropped in each view.", ge=0, le=1, search=FRACTIONS)
+    feature_mask: float = setting(0.1, "Fraction of features masked in each view.", ge=0, le=1, search=FRACTIONS)
 
 
 class GraphACLSettings(MethodSection):
     """Asymmetric contrastive learning without augmentations."""
 
-    traits = _encoder_traits(
-        "graphacl:GraphACL",
+    traits = encoder_traits(
+        "graphacl",
+        "dssl.methods.graphacl:GraphACL",
         "Xiao et al., NeurIPS 2023",
         train={"epochs": 200, "learning_rate": 0.01},
         scales="links and N·negatives; mini-batches",
     )
-    name: Literal["graphacl"] = Field(default="graphacl", description="Method that trains the encoder.")
-    momentum: float = Field(
-        default=0.95, ge=0, le=1, description="Share of the target encoder kept in each step [tau]."
+    momentum: float = setting(
+        0.95, "Fraction of the target encoder kept in each step [tau].", ge=0, le=1, search=MOMENTA
     )
-    temperature: float = Field(default=0.5, gt=0, description="Temperature of the contrast.")
-    predictor_dim: int = Field(default=256, ge=1, description="Width of the hidden layer of the predictor.")
-    negatives: int = Field(default=512, ge=1, description="Random nodes that all nodes are pushed away from in a step.")
-    pairs: int = Field(default=65536, ge=1, description="Most links that a step looks at.")
+    temperature: float = setting(0.5, "Temperature of the contrast.", gt=0, search=Range(0.1, 1.0))
+    predictor_dim: int = setting(256, "Width of the hidden layer of the predictor.", ge=1)
+    negatives: int = setting(512, "Negative samples per step, shared by all nodes.", ge=1)
+    pairs: int = setting(65536, "Maximum number of links per step.", ge=1)
 
 
-def _table_traits(home: str, citation: str, *, scales: str, epochs: int, weighted: bool = True) -> Traits:
-    """The traits of a method with a row per node: it knows the nodes that it was fitted on, and links alone."""
-    return Traits(
-        home,
-        citation,
-        inductive=False,
-        features=False,
-        directed=True,
-        weighted=weighted,
-        scales=scales,
-        encoder=False,
-        defaults={"encoder": {"skip": False}, "train": {"epochs": epochs}},
+METHODS: dict[str, type[MethodSection]] = {
+    section.traits.name: section
+    for section in (
+        DSSLSettings,
+        DGISettings,
+        GAESettings,
+        VGAESettings,
+        GraphCLSettings,
+        MVGRLSettings,
+        BGRLSettings,
+        GCASettings,
+        SAGESettings,
+        CCASSGSettings,
+        GraphACLSettings,
+        DeepWalkSettings,
+        Node2VecSettings,
+        LINESettings,
+        Struc2VecSettings,
     )
-
-
-class DeepWalkSettings(MethodSection):
-    """Skip-gram on random walks; ``train.epochs`` is the number of walks per node."""
-
-    traits = _table_traits(
-        "node2vec:Node2Vec", "Perozzi et al., KDD 2014", scales="walks; one thread, no matrix", epochs=40
-    )
-    name: Literal["deepwalk"] = Field(default="deepwalk", description="Method that trains a vector per node.")
-    walk_length: int = Field(default=40, ge=1, description="Steps of a walk [t].")
-    window: int = Field(default=10, ge=1, description="Largest distance of two nodes along a walk [w].")
-    negatives: int = Field(default=5, ge=1, description="Random nodes per pair that are pushed away.")
-    step_size: float = Field(default=0.025, gt=0, description="Step of the first epoch; it falls to nearly nothing.")
-
-
-class Node2VecSettings(MethodSection):
-    """Skip-gram on biased walks; ``train.epochs`` is the number of walks per node."""
-
-    traits = _table_traits(
-        "node2vec:Node2Vec", "Grover & Leskovec, KDD 2016", scales="walks; one thread, no matrix", epochs=20
-    )
-    name: Literal["node2vec"] = Field(default="node2vec", description="Method that trains a vector per node.")
-    return_weight: float = Field(default=1.0, gt=0, description="How much less likely a walk turns back [p].")
-    away_weight: float = Field(default=0.5, gt=0, description="How much less likely a walk goes away [q].")
-    walk_length: int = Field(default=80, ge=1, description="Steps of a walk [l].")
-    window: int = Field(default=10, ge=1, description="Largest distance of two nodes along a walk [k].")
-    negatives: int = Field(default=5, ge=1, description="Random nodes per pair that are pushed away.")
-    step_size: float = Field(default=0.025, gt=0, description="Step of the first epoch; it falls to nearly nothing.")
-
-
-class LINESettings(MethodSection):
-    """First- and second-order proximity, side by side."""
-
-    traits = _table_traits("line:LINE", "Tang et al., WWW 2015", scales="links; one thread, no matrix", epochs=500)
-    name: Literal["line"] = Field(default="line", description="Method that trains a vector per node.")
-    negatives: int = Field(default=5, ge=1, description="Random nodes per link that are pushed away [K].")
-    step_size: float = Field(default=0.025, gt=0, description="Step of the first epoch; it falls to nearly nothing.")
-
-
-class Struc2VecSettings(MethodSection):
-    """Skip-gram on walks among nodes in like places; ``train.epochs`` is the number of walks per node."""
-
-    traits = _table_traits(
-        "struc2vec:Struc2Vec",
-        "Ribeiro et al., KDD 2017",
-        scales="N log N pairs, N rings",
-        epochs=10,
-        weighted=False,
-    )
-    name: Literal["struc2vec"] = Field(default="struc2vec", description="Method that trains a vector per node.")
-    rings: int = Field(
-        default=4, ge=1, le=16, description="Rings around a node that are compared, itself the first [K]."
-    )
-    stay: float = Field(default=0.3, gt=0, le=1, description="Chance of a walk to stay in its layer [q].")
-    walk_length: int = Field(default=80, ge=1, description="Steps of a walk.")
-    window: int = Field(default=10, ge=1, description="Largest distance of two nodes along a walk.")
-    negatives: int = Field(default=5, ge=1, description="Random nodes per pair that are pushed away.")
-    step_size: float = Field(default=0.025, gt=0, description="Step of the first epoch; it falls to nearly nothing.")
+}

@@ -1,170 +1,101 @@
-"""Every setting once: its name, default, bounds and help sentence, as frozen models.
+"""The sections of a configuration: every setting with its default, bounds and help text, as frozen models.
 
-`dssl.config.fields` finds, reads, writes and compares them; `dssl.config.resolve` puts a configuration together.
-Nothing below `dssl.model` takes a configuration: classes take plain values.
+The section of the method is one of `dssl.config.methods`. `dssl.config.fields` looks settings up and compares them;
+`dssl.config.resolve` combines layers. Nothing below `dssl.model` takes a configuration: classes take plain values.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_args
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
+from pydantic_core import PydanticCustomError
 
-from dssl.config import methods as of
-from dssl.config.methods import MethodSection, Section, Traits
+from dssl.config.methods import METHODS, DSSLSettings
+from dssl.config.registry import MethodSection, Range, Scope, Section, setting
 
 
 class ReadOptions(Section):
-    """Which graph is read, and how its files are read; the one list of these options."""
+    """The graph to read, and how its files are read; the one list of these options."""
 
-    source: str = Field(
-        default="", description="Data set name, python: or synthetic: spec, edge file, or packed graph folder."
+    source: str = setting("", "Data set name, python: or synthetic: spec, edge file, or packed graph folder.")
+    nodes: str | None = setting(None, "Node table: id, label and feature columns.")
+    source_column: str | None = setting(None, "Edge file column with the source node.")
+    target_column: str | None = setting(None, "Edge file column with the target node.")
+    weight_column: str | None = setting(None, "Edge file column with the edge weight.")
+    id_column: str | None = setting(None, "Node table column with the node id.")
+    label_column: str | None = setting(None, "Node table column with the class label.")
+    feature_columns: tuple[str, ...] | None = setting(
+        None, "Node table columns used as features; default: all other columns.", strict=False
     )
-    nodes: str | None = Field(default=None, description="Node table: id, label and feature columns.")
-    source_column: str | None = Field(default=None, description="Edge file column with the source node.")
-    target_column: str | None = Field(default=None, description="Edge file column with the target node.")
-    weight_column: str | None = Field(default=None, description="Edge file column with the edge weight.")
-    id_column: str | None = Field(default=None, description="Node table column with the node id.")
-    label_column: str | None = Field(default=None, description="Node table column with the class label.")
-    feature_columns: tuple[str, ...] | None = Field(
-        default=None, strict=False, description="Node table columns used as features; default: all other columns."
+    header: bool | None = setting(
+        None, "Whether the first line of the edge file holds column names; default: detected."
     )
-    header: bool | None = Field(
-        default=None, description="First line of the edge file holds column names; default: detected."
+    directed: bool = setting(
+        False, "Whether edge directions are kept; otherwise every edge counts both ways.", scope=Scope.MODEL
     )
-    directed: bool = Field(default=False, description="Keep edge directions; otherwise every edge counts both ways.")
-    self_loops: Literal["remove", "keep"] = Field(default="remove", description="Treatment of self loops.")
+    self_loops: Literal["remove", "keep"] = setting("remove", "Treatment of self loops.", scope=Scope.MODEL)
 
 
 class GraphSettings(ReadOptions):
     """The graph and its preparation."""
 
-    row_scale: bool = Field(
-        default=False, description="Divide the features of each node by the sum of their sizes, as for counts of words."
+    row_scale: bool = setting(
+        False, "Whether each row of features is divided by its L1 norm, as for word counts.", scope=Scope.MODEL
     )
-    structure: Literal["auto", "degree", "svd", "identity"] = Field(
-        default="auto", description="Features made from the links when the nodes have none."
+    structure: Literal["auto", "degree", "svd", "identity"] = setting(
+        "auto", "Features computed from the edges if the nodes have none.", scope=Scope.MODEL
     )
-    structure_dim: int = Field(default=64, ge=1, description="Number of columns of the features made from the links.")
+    structure_dim: int = setting(64, "Number of features computed from the edges.", ge=1, scope=Scope.MODEL)
 
 
 class EncoderSettings(Section):
-    """The network that turns features and links into vectors."""
+    """The network that maps features and links to vectors."""
 
-    name: Literal["gcn", "gat", "sage", "gin", "mlp", "hops", "custom"] = Field(
-        default="hops", description="Kind of encoder; custom is a torch module of yours, given in Python."
+    scope: ClassVar[Scope] = Scope.MODEL
+    name: Literal["gcn", "gat", "sage", "gin", "mlp", "hops", "custom"] = setting(
+        "hops",
+        "Encoder architecture; custom is a torch module passed in Python.",
+        encoder_only=True,
+        search=("hops", "gcn", "sage", "gin", "mlp"),
     )
-    dim: int = Field(default=64, ge=1, description="Length of the trained vector of a node.")
-    hidden_dim: int = Field(default=64, ge=1, description="Width of the hidden layers.")
-    layers: int = Field(default=2, ge=1, le=16, description="Number of layers: how many links away a node sees.")
-    dropout: float = Field(default=0.0, ge=0, lt=1, description="Share of hidden values dropped in training.")
-    batch_norm: bool | None = Field(
-        default=None,
-        description="Normalise each hidden value over the nodes; by default with hops on fewer features than dim / 4.",
-    )
-    high_pass: bool = Field(
-        default=False, description="Of hops: also how a node's features differ from the mean of its neighbours'."
-    )
-    skip: bool = Field(
-        default=True, description="Put principal components of features and links beside the trained vector."
-    )
-    skip_dim: int = Field(
-        default=64,
+    dim: int = setting(64, "Length of the trained vector of a node.", ge=1, search=(16, 32, 64, 128, 256))
+    hidden_dim: int = setting(64, "Width of the hidden layers.", ge=1, encoder_only=True, search=(32, 64, 128, 256))
+    layers: int = setting(
+        2,
+        "Number of layers; a node's vector depends on this many hops.",
         ge=1,
-        description="Components of the features and of each of their averages; twice of smoothed ones.",
+        le=16,
+        encoder_only=True,
+        search=(1, 2, 3),
     )
-    skip_link_dim: int = Field(default=256, ge=1, description="Components of the links.")
+    dropout: float = setting(
+        0.0, "Fraction of hidden values dropped in training.", ge=0, lt=1, encoder_only=True, search=(0.0, 0.2, 0.5)
+    )
+    batch_norm: bool | None = setting(
+        None,
+        "Whether hidden values are batch-normalised; by default for hops with fewer than dim / 4 features.",
+        encoder_only=True,
+        search=(False, True),
+    )
+    high_pass: bool = setting(
+        False,
+        "Whether hops also uses the difference between a node and the mean of its neighbours.",
+        encoder_only=True,
+        search=(False, True),
+    )
+    skip: bool = setting(True, "Whether principal components of features and links are appended.", search=(True, False))
+    skip_dim: int = setting(
+        64, "Principal components kept of X, PX and P²X (twice as many of the smoothed features).", ge=1
+    )
+    skip_link_dim: int = setting(256, "Components kept of the links.", ge=1)
 
     @model_validator(mode="after")
     def _keep_high_pass_to_hops(self) -> EncoderSettings:
         if self.high_pass and self.name != "hops":
-            raise ValueError(f"high_pass is of the encoder 'hops', not of {self.name!r}")
+            raise ValueError(f"high_pass requires the encoder 'hops', not {self.name!r}")
         return self
-
-
-class DSSLSettings(MethodSection):
-    """Decoupled self-supervised learning; the paper's symbols in brackets."""
-
-    traits = Traits(
-        "dssl.model:DSSLModel",
-        "Xiao et al., NeurIPS 2022",
-        inductive=True,
-        features=True,
-        directed=True,
-        weighted=True,
-        scales="links; mini-batches",
-    )
-    name: Literal["dssl"] = Field(default="dssl", description="Method that trains the encoder.")
-    num_factors: int = Field(default=8, ge=1, le=1024, description="Number of latent factors behind the links [K].")
-    relation: Literal["shift", "map"] = Field(
-        default="shift", description="How a factor leads from a node to its neighbour: by a shift, or by a matrix."
-    )
-    shift_scale: float = Field(default=0.6, ge=0, description="Strength of the shift or the matrix of a factor [beta].")
-    prototype_variance: float = Field(default=0.2, gt=0, description="Variance of nodes around prototypes [sigma1^2].")
-    link_variance: float = Field(
-        default=0.1, gt=0, description="Variance of a neighbour around its prediction [sigma2^2]."
-    )
-    momentum: float = Field(
-        default=0.99, ge=0, le=1, description="Share of the target encoder kept in each step [tau]."
-    )
-    estimator: Literal["exact", "gumbel", "gumbel-soft"] = Field(
-        default="exact", description="How the expectation over the factors is taken."
-    )
-    temperature: float = Field(default=0.5, gt=0, description="Temperature of the Gumbel estimators [gamma].")
-    inference: Literal["amortised", "exact", "uniform"] = Field(
-        default="amortised",
-        description="Where the posterior of a link comes from: a network, the closed form, or nowhere.",
-    )
-    head: Literal["concat", "product"] = Field(
-        default="concat", description="How the inference network joins two nodes."
-    )
-    local_weight: float = Field(default=1.0, ge=0, description="Weight of predicting the neighbours.")
-    global_weight: float = Field(default=1.0, ge=0, description="Weight of agreeing with the prototypes.")
-    entropy_weight: float = Field(default=0.1, ge=0, description="Weight of the entropy of each link's posterior.")
-    balance_weight: float = Field(default=0.2, ge=0, description="Weight of the entropy of the mean posterior.")
-    prototype_update: bool = Field(
-        default=True, description="Set the prototypes from all nodes after each epoch [Eq. 8]."
-    )
-    center: bool = Field(default=True, description="Subtract the mean before vectors are scaled to length one.")
-    projector: bool = Field(default=True, description="Train through a projection that the embedding is taken before.")
-    reconstruction_weight: float = Field(default=5.0, ge=0, description="Weight of reconstructing the features.")
-    reconstruction_dim: int = Field(default=256, ge=1, description="Components of the features that are reconstructed.")
-    link_reconstruction_weight: float = Field(
-        default=5.0, ge=0, description="Weight of reconstructing the links, where they can be foretold."
-    )
-    link_reconstruction_dim: int = Field(
-        default=128, ge=1, description="Components of the links that are reconstructed."
-    )
-    negatives: int = Field(default=0, ge=0, description="Random nodes per node that it is pushed away from.")
-    distillation_weight: float = Field(
-        default=1.0, ge=0, description="Weight of teaching the factors the clusters of linked pairs of nodes."
-    )
-    factor_readout: bool = Field(
-        default=False, description="Put the mean of the neighbours' vectors for each factor beside a node's own."
-    )
-
-
-MethodSettings = Annotated[
-    DSSLSettings
-    | of.DGISettings
-    | of.GAESettings
-    | of.VGAESettings
-    | of.GraphCLSettings
-    | of.MVGRLSettings
-    | of.BGRLSettings
-    | of.GCASettings
-    | of.SAGESettings
-    | of.CCASSGSettings
-    | of.GraphACLSettings
-    | of.DeepWalkSettings
-    | of.Node2VecSettings
-    | of.LINESettings
-    | of.Struc2VecSettings,
-    Field(discriminator="name"),
-]
-METHODS: dict[str, type[MethodSection]] = {
-    part.model_fields["name"].default: part for part in get_args(get_args(MethodSettings)[0])
-}
 
 
 FULL_BATCH_NODES = 50_000  # the largest graph that is trained full batch by default
@@ -174,32 +105,40 @@ LARGE_BATCH, LARGE_STEPS = 1024, 4000  # batch size and step limit of larger gra
 class TrainSettings(Section):
     """The training loop."""
 
-    epochs: int = Field(default=100, ge=0, description="Passes over all nodes; 0 leaves the encoder as initialised.")
-    learning_rate: float = Field(default=0.005, gt=0, description="Step size of Adam.")
-    weight_decay: float = Field(default=0.0, ge=0, description="Pull of the weights towards zero.")
-    batch_size: int | None = Field(
-        default=None,
+    scope: ClassVar[Scope] = Scope.TRAINING
+    epochs: int = setting(
+        100, "Passes over all nodes; 0 leaves the encoder as initialised.", ge=0, search=(25, 50, 100, 200, 400)
+    )
+    learning_rate: float = setting(0.005, "Step size of Adam.", gt=0, encoder_only=True, search=Range(0.0005, 0.02))
+    weight_decay: float = setting(
+        0.0, "L2 penalty of Adam.", ge=0, encoder_only=True, search=(0.0, 1e-6, 1e-5, 1e-4, 1e-3)
+    )
+    batch_size: int | None = setting(
+        None,
+        "Centre nodes per step; 0 is full batch. Default: full batch up to 50,000 nodes; above that 1,024, "
+        "capped at 4,000 steps.",
         ge=0,
-        description="Centre nodes per step; 0 takes all at once. By default all of up to 50,000 nodes, and of more "
-        "1,024, in as many epochs as make 4,000 steps, if these are fewer.",
+        encoder_only=True,
     )
-    fanout: tuple[Annotated[int, Field(ge=1)], ...] = Field(
-        default=(10, 10), min_length=1, strict=False, description="Neighbours sampled per layer in mini-batches."
+    fanout: tuple[Annotated[int, Field(ge=1)], ...] = setting(
+        (10, 10), "Neighbours sampled per layer in mini-batches.", min_length=1, strict=False, encoder_only=True
     )
-    device: str = Field(default="auto", description="auto, cpu, or a torch device such as cuda:0.")
-    threads: int = Field(default=0, ge=0, description="CPU threads; 0 leaves the choice to torch.")
-    log_every: int = Field(default=1, ge=1, description="Epochs between two lines of metrics.jsonl.")
-    checkpoint_every: int = Field(default=10, ge=1, description="Epochs between two states to resume from.")
-    patience: int = Field(
-        default=0, ge=0, description="Epochs to average the loss over, to stop when it levels off; 0 never stops."
+    device: str = setting("auto", "auto, cpu, or a torch device such as cuda:0.")
+    threads: int = setting(0, "CPU threads; 0 leaves the choice to torch.", ge=0)
+    log_every: int = setting(1, "Epochs between two lines of metrics.jsonl.", ge=1)
+    checkpoint_every: int = setting(10, "Epochs between two checkpoints.", ge=1)
+    patience: int = setting(0, "Epochs over which the loss is averaged for early stopping; 0 disables it.", ge=0)
+    tolerance: float = setting(
+        0.01, "Fraction of the total decrease of the loss that patience epochs must add.", ge=0, lt=1
     )
-    tolerance: float = Field(
-        default=0.01, ge=0, lt=1, description="Share of the loss's decrease so far that patience epochs must add."
-    )
-    start_from: str = Field(default="", description="Run whose weights training starts from, as by --from.")
+    start_from: str = setting("", "Run whose weights initialise the training (--from).", scope=Scope.COMMAND)
 
     def for_graph(self, num_nodes: int, *, encoder: bool = True) -> TrainSettings:
-        """Return the settings with what the size of the graph decides; a method without an encoder has no batches.
+        """Return the settings with the batch size and epochs that depend on the size of the graph.
+
+        Args:
+            num_nodes: number of nodes.
+            encoder: whether the method trains an encoder; only these use mini-batches.
 
         >>> chosen = TrainSettings().for_graph(1_000_000)
         >>> chosen.batch_size, chosen.epochs
@@ -216,30 +155,23 @@ class TrainSettings(Section):
 
 
 class EvaluateSettings(Section):
-    """How embeddings are judged."""
+    """The evaluation of embeddings."""
 
-    protocol: Literal["random", "geom-gcn", "linkx", "heterophilous", "public"] = Field(
-        default="random", description="Splits of the labelled nodes: random, or those published with a data set."
+    protocol: Literal["random", "geom-gcn", "linkx", "heterophilous", "public"] = setting(
+        "random", "Splits of the labelled nodes: random, or published with a data set."
     )
-    splits: int = Field(default=10, ge=1, le=1000, description="Number of random splits; published ones are all taken.")
-    split_seed: int = Field(
-        default=0, ge=0, lt=2**32, description="Seed of the splits: runs of other seeds are judged on the same ones."
+    splits: int = setting(10, "Number of random splits; published splits are all used.", ge=1, le=1000)
+    split_seed: int = setting(0, "Seed of the splits, independent of the seed of training.", ge=0, lt=2**32)
+    train_share: float = setting(0.6, "Fraction of labelled nodes that train the linear probe.", gt=0, lt=1)
+    validation_share: float = setting(0.2, "Fraction of labelled nodes that select its settings.", gt=0, lt=1)
+    scaling: Literal["chosen", "global", "columns", "plain"] = setting(
+        "chosen", "Column scaling before the probe; chosen picks global or columns on the validation split."
     )
-    train_share: float = Field(
-        default=0.6, gt=0, lt=1, description="Share of labelled nodes that train the linear probe."
-    )
-    validation_share: float = Field(
-        default=0.2, gt=0, lt=1, description="Share of labelled nodes that choose its settings."
-    )
-    scaling: Literal["chosen", "global", "columns", "plain"] = Field(
-        default="chosen",
-        description="Scaling of the columns for the probe: global or by columns as validation has it, or one of three.",
-    )
-    links: bool = Field(default=False, description="Train once more without some of the links, and rank those.")
+    links: bool = setting(False, "Whether to report link prediction: hold out 15% of the edges, retrain and rank them.")
 
     @property
     def shares(self) -> tuple[float, float, float]:
-        """Shares of train, validation and test in random splits."""
+        """Fractions of train, validation and test nodes in random splits."""
         return (self.train_share, self.validation_share, 1 - self.train_share - self.validation_share)
 
     @model_validator(mode="after")
@@ -249,6 +181,16 @@ class EvaluateSettings(Section):
         return self
 
 
+def _method_section(value: Any) -> Any:
+    """Validate the table of a method by the section that its name selects."""
+    if not isinstance(value, Mapping):
+        return value
+    name = value.get("name", DSSLSettings.traits.name)
+    if not isinstance(name, str) or name not in METHODS:
+        raise PydanticCustomError("unknown_method", "unknown method")
+    return METHODS[name].model_validate(value)
+
+
 class Config(Section):
     """A complete configuration.
 
@@ -256,19 +198,20 @@ class Config(Section):
     32
     """
 
-    seed: int = Field(default=0, ge=0, lt=2**32, description="Every use of chance follows from it.")
-    preset: str = Field(default="default", description="Named settings to start from: default or paper.")
-    recipe: str = Field(default="", description="Published settings to start from: NAME, NAME:DATASET or a TOML file.")
+    scope: ClassVar[Scope] = Scope.TRAINING
+    seed: int = setting(0, "Random seed; the same seed gives the same result.", ge=0, lt=2**32)
+    preset: str = setting("default", "Named settings to start from: default or paper.")
+    recipe: str = setting("", "Published settings to start from: NAME, NAME:DATASET or a TOML file.")
     graph: GraphSettings = GraphSettings()
     encoder: EncoderSettings = EncoderSettings()
-    method: MethodSettings = DSSLSettings()
+    method: Annotated[SerializeAsAny[MethodSection], BeforeValidator(_method_section)] = DSSLSettings()
     train: TrainSettings = TrainSettings()
     evaluate: EvaluateSettings = EvaluateSettings()
 
 
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "default": {},
-    # The paper to the letter, with the collapse that docs/methods/dssl.md shows.
+    # The paper to the letter, including the collapse shown in docs/methods/dssl.md.
     "paper": {
         "encoder": {"name": "gcn", "skip": False},
         "method": {

@@ -1,6 +1,6 @@
 """One file per paper. A method is handed its encoder, owns its loss, and knows no optimiser, data set or file.
 
-The registry is `dssl.config.schema.METHODS`: a section of settings for each method, which says where its class is.
+The registry is `dssl.config.methods.METHODS`: a section of settings for each method, which names its class.
 """
 
 from __future__ import annotations

@@ -8,11 +8,11 @@ from typing import Any, cast
 
 from torch import nn
 
-from dssl.config.schema import MethodSettings
+from dssl.config.registry import MethodSection
 from dssl.nn.encoders import Encoder
 
 
-def build(settings: MethodSettings, *, encoder: Encoder | None, dim: int, in_dim: int, epochs: int) -> nn.Module:
+def build(settings: MethodSection, *, encoder: Encoder | None, dim: int, in_dim: int, epochs: int) -> nn.Module:
     """Make a method from its section of the configuration.
 
     Args:
@@ -23,7 +23,7 @@ def build(settings: MethodSettings, *, encoder: Encoder | None, dim: int, in_dim
         epochs: how long it will be trained, for those whose steps change along the way.
     """
     module, _, name = settings.traits.home.partition(":")
-    made = getattr(import_module(f"dssl.methods.{module}"), name)
+    made = getattr(import_module(module), name)
     values: dict[str, Any] = settings.model_dump(exclude={"name"})
     known = inspect.signature(made).parameters
     values |= {name: value for name, value in {"in_dim": in_dim, "epochs": epochs}.items() if name in known}

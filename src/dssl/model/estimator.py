@@ -14,9 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dssl import rng
-from dssl.config import schema as configuration
-from dssl.config.fields import Setting, differences, from_toml, locate, settings_of, to_toml
+from dssl.config.fields import Setting, differences, locate, scope_of, settings_of
+from dssl.config.methods import METHODS
+from dssl.config.registry import Scope
 from dssl.config.resolve import resolve, unused
+from dssl.config.schema import Config, TrainSettings
+from dssl.config.toml import from_toml, to_toml
 from dssl.errors import ConfigError, DsslError, GraphError, RunError
 from dssl.graph import Graph
 from dssl.graph.preparation import Inputs
@@ -38,10 +41,6 @@ if TYPE_CHECKING:
 
 CONFIG, WEIGHTS, FEATURES = "config.toml", "weights.safetensors", "features.json"
 CUSTOM = "custom"  # the name of an encoder that the user gave as a module
-# Settings that say how a file is read or how a result is judged: nothing that an estimator could use.
-_NOT_KEYWORDS = ("graph.source", "graph.nodes", "graph.header", "_column", "evaluate.", "train.start_from")
-# Settings that weights have no meaning without.
-_FIXED = ("encoder.", "method.", "graph.directed", "graph.self_loops", "graph.row_scale", "graph.structure")
 NO_LINKS = "the graph has no links, which are what is learnt from: its vectors tell no more than the features do"
 _READOUT = "readout."  # how the tensors of the fixed blocks are told from the method's
 _Class = TypeVar("_Class", bound=type)
@@ -50,12 +49,7 @@ _Class = TypeVar("_Class", bound=type)
 @cache
 def _keywords(method: str) -> dict[str, Setting]:
     """The settings that the estimator of a method takes, by keyword."""
-    found = {}
-    for row in settings_of(method):
-        if not any(part in row.path for part in _NOT_KEYWORDS):
-            section, _, leaf = row.path.rpartition(".")
-            found[section if leaf == "name" else leaf] = row
-    return found
+    return {row.keyword: row for row in settings_of(method) if row.scope is not Scope.COMMAND}
 
 
 def _documented(cls: _Class) -> _Class:
@@ -117,7 +111,7 @@ class Embedder:
         self._readout: Readout | None = None
 
     @staticmethod
-    def from_config(config: configuration.Config, *, encoder: nn.Module | None = None) -> Embedder:
+    def from_config(config: Config, *, encoder: nn.Module | None = None) -> Embedder:
         """Make an unfitted model with a complete configuration, and the module that it calls custom."""
         _check_encoder(config, encoder)
         model = DSSL() if config.method.name == "dssl" else Embedder()
@@ -125,7 +119,7 @@ class Embedder:
         model._configure(config)
         return model
 
-    def _configure(self, config: configuration.Config) -> None:
+    def _configure(self, config: Config) -> None:
         self.config = config
         self._given = {
             name: value
@@ -138,7 +132,7 @@ class Embedder:
     def _check_method(self) -> None:
         """Refuse a method that the class is not for."""
 
-    def continue_with(self, config: configuration.Config) -> Embedder:
+    def continue_with(self, config: Config) -> Embedder:
         """Change the settings of a fitted model before a warm start; those that its weights depend on are refused."""
         self._fitted()
         if different := _differences(self.config, config):
@@ -226,7 +220,7 @@ class Embedder:
             self.embeddings_ = _embeddings(graph, values)
         return self
 
-    def schedule(self, graph: Graph) -> configuration.TrainSettings:
+    def schedule(self, graph: Graph) -> TrainSettings:
         """Return the settings of training with what the size of the graph decides."""
         return self.config.train.for_graph(graph.num_nodes, encoder=self.config.method.traits.encoder)
 
@@ -479,10 +473,10 @@ def load_model(folder: str | Path, *, encoder: nn.Module | None = None) -> Embed
     return Embedder.load(folder, encoder=encoder)
 
 
-def _differences(old: configuration.Config, new: configuration.Config) -> list[str]:
+def _differences(old: Config, new: Config) -> list[str]:
     """What differs of the settings that weights depend on, in words."""
     found = differences(old, new)
-    return [text for path, text in found.items() if path.startswith(_FIXED)]
+    return [text for path, text in found.items() if scope_of(path) is Scope.MODEL]
 
 
 def _module(encoder: Any) -> nn.Module | None:
@@ -498,7 +492,7 @@ def _module(encoder: Any) -> nn.Module | None:
     )
 
 
-def _check_encoder(config: configuration.Config, module: nn.Module | None) -> None:
+def _check_encoder(config: Config, module: nn.Module | None) -> None:
     if config.encoder.name == CUSTOM and not config.method.traits.encoder:
         raise ConfigError(f"the method {config.method.name} trains no encoder; leave out encoder")
     if config.encoder.name == CUSTOM and module is None:
@@ -540,7 +534,7 @@ def _embeddings(graph: Graph, values: NDArray[np.float32]) -> Embeddings:
 
 
 def _paths() -> set[str]:
-    return {row.path for method in configuration.METHODS for row in _keywords(method).values()}
+    return {row.path for method in METHODS for row in _keywords(method).values()}
 
 
 def _known(name: str) -> str:
@@ -551,7 +545,7 @@ def _known(name: str) -> str:
         return next(iter(_paths()))
 
 
-def _value(config: configuration.Config, path: str) -> Any:
+def _value(config: Config, path: str) -> Any:
     section, _, leaf = path.rpartition(".")
     return getattr(getattr(config, section) if section else config, leaf)
 

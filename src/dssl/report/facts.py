@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from dssl.config.methods import DSSLSettings
 from dssl.config.schema import Config
 from dssl.errors import DsslError
 from dssl.graph.preparation import links
@@ -65,7 +66,7 @@ class Facts:
     @property
     def num_factors(self) -> int:
         """Number of factors K; 0 of a method without."""
-        return self.config.method.num_factors if self.config.method.name == "dssl" else 0
+        return self.config.method.num_factors if isinstance(self.config.method, DSSLSettings) else 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

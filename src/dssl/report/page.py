@@ -14,7 +14,8 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dssl.config.fields import changed, to_toml, values
+from dssl.config.fields import changed, values
+from dssl.config.toml import to_toml
 from dssl.errors import RunError
 from dssl.report import charts as charts
 from dssl.report import facts as of

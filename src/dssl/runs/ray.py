@@ -9,8 +9,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from dssl.config.fields import from_toml, to_toml
 from dssl.config.schema import Config
+from dssl.config.toml import from_toml, to_toml
 from dssl.data.load import with_full_paths
 from dssl.errors import ConfigError, RunError
 from dssl.runs import run_folder, workflow

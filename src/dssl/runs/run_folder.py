@@ -13,8 +13,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dssl.config.fields import differences, from_toml, to_toml
+from dssl.config.fields import differences
 from dssl.config.schema import Config
+from dssl.config.toml import from_toml, to_toml
 from dssl.errors import DsslError, RunError
 from dssl.evaluation.projection import MAP
 from dssl.model.embeddings import EMBEDDINGS

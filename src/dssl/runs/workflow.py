@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dssl.config import schema as configuration
 from dssl.config.fields import differences
+from dssl.config.methods import DSSLSettings
 from dssl.config.resolve import resolve
 from dssl.config.schema import Config, GraphSettings
 from dssl.data.load import read_graph, with_full_paths
@@ -290,7 +290,7 @@ def _untrained(config: Config, graph: Graph) -> NDArray[np.float32]:
     """The vectors that the encoder alone gives before it is trained: what the training has to beat."""
     train = config.train.model_copy(update={"epochs": 0})
     encoder = config.encoder.model_copy(update={"skip": False})
-    method = configuration.DSSLSettings(reconstruction_weight=0.0)  # any will do, as nothing is trained
+    method = DSSLSettings(reconstruction_weight=0.0)  # any will do, as nothing is trained
     changes = {"train": train, "encoder": encoder, "method": method}
     return Embedder.from_config(config.model_copy(update=changes)).fit_transform(graph)
 

@@ -90,7 +90,7 @@ def _recipe(settings: Mapping[str, Any]) -> str:
     """What the recipe of a job says, so that another recipe of the same name is another job."""
     if "recipe" not in settings:
         return ""
-    from dssl.config.resolve import read_recipe, split_recipe
+    from dssl.config.recipes import read_recipe, split_recipe
 
     name, dataset = split_recipe(settings["recipe"])
     return json.dumps(read_recipe(name).layers(name, dataset), sort_keys=True)

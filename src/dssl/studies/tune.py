@@ -30,16 +30,17 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import tomli_w
 
-from dssl.config.fields import to_toml
+from dssl.config.registry import Range
 from dssl.config.resolve import resolve
 from dssl.config.schema import Config, GraphSettings
+from dssl.config.toml import to_toml
 from dssl.data.load import read_graph, with_full_paths
 from dssl.errors import ConfigError, DsslError, RunError, nearest
 from dssl.graph.preparation import OF_MODEL
 from dssl.rng import integer, stream
 from dssl.runtime import environment, files
 from dssl.runtime.processes import pool
-from dssl.studies.search_space import Range, Space
+from dssl.studies.search_space import Space
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dssl.config.schema import METHODS
+from dssl.config.methods import METHODS
 from dssl.errors import ConfigError, DsslError, RunError
 from dssl.studies import experiments
 from dssl.studies.experiments import Job, Record

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dssl.config.schema import METHODS
+from dssl.config.methods import METHODS
 from dssl.data.catalogue import DATASETS
 from dssl.errors import ConfigError, nearest
 from dssl.studies.experiments import Job, View
@@ -70,7 +70,7 @@ def summary_jobs(options: Options) -> list[Job]:
 
 def method_jobs(method: str, graph: str, options: Options) -> list[Job]:
     """A method or baseline on a graph: one job per seed."""
-    from dssl.config.resolve import read_recipe
+    from dssl.config.recipes import read_recipe
 
     base = Job(graph, method, splits=3 if options.quick else 10, clusters=True)
     extra = QUICK if options.quick else {}
@@ -91,7 +91,7 @@ def method_jobs(method: str, graph: str, options: Options) -> list[Job]:
 
 def method_settings(method: str, graph: str) -> dict[str, Any]:
     """The method's recipe for a graph, or the method as it is where the recipe does not know the graph."""
-    from dssl.config.resolve import read_recipe, recipes
+    from dssl.config.recipes import read_recipe, recipes
 
     if method in recipes() and graph in read_recipe(method).names:
         return {"recipe": f"{method}:{graph}"}
@@ -100,7 +100,7 @@ def method_settings(method: str, graph: str) -> dict[str, Any]:
 
 def published_jobs(options: Options) -> list[Job]:
     """Every method with a recipe for the public splits of Planetoid: wide vectors, one split; PubMed has one seed."""
-    from dssl.config.resolve import read_recipe, recipes
+    from dssl.config.recipes import read_recipe, recipes
 
     extra = QUICK if options.quick else {}
     return [
@@ -207,7 +207,7 @@ def seeds_of(options: Options, usual: int) -> range:
 
 def for_graph(settings: Mapping[str, Any], graph: str) -> dict[str, Any]:
     """A recipe by name becomes the recipe for the graph, where it knows the graph."""
-    from dssl.config.resolve import read_recipe
+    from dssl.config.recipes import read_recipe
 
     if "recipe" not in settings or graph not in read_recipe(settings["recipe"]).names:
         return dict(settings)

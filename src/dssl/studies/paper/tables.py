@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dssl.config.schema import METHODS
+from dssl.config.methods import METHODS
 from dssl.errors import ConfigError, RunError, nearest
 from dssl.runtime import files
 from dssl.studies import experiments
@@ -205,7 +205,7 @@ def summary(options: Options, records: Sequence[Record]) -> Table:
 
 def published(options: Options, records: Sequence[Record]) -> Table:
     """Accuracy on the public splits of Planetoid, beside what was published for each method there."""
-    from dssl.config.resolve import read_recipe
+    from dssl.config.recipes import read_recipe
 
     printed: numbers.Printed = {
         row: {graph: (value, 0.0) for graph, value in read_recipe(row).header.published.items()}
