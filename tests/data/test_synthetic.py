@@ -19,7 +19,7 @@ from dssl.data.synthetic import (
 )
 from dssl.errors import ConfigError
 from dssl.graph import Graph
-from dssl.kernels.csr import attach_preferentially
+from dssl.kernels.preferential_attachment import attach_preferentially
 
 SYN_CORA = {"nodes": 1490, "classes": 5, "degree": 4, "first": 10, "features": 0}
 LEVELS = [0.0, 0.1, 0.25, 0.5, 0.75, 0.99, 1.0]

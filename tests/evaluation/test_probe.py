@@ -13,7 +13,7 @@ from dssl.errors import ProbeError
 from dssl.evaluation import logistic, splits
 from dssl.evaluation.probe import STRENGTHS, Scaling, linear_probe, scaled
 from dssl.evaluation.splits import Split, random_splits
-from dssl.graph.matrices import gcn_matrix
+from dssl.graph.adjacency import gcn_matrix
 
 
 def blobs(n: int = 150, d: int = 6, classes: int = 3, spread: float = 1.0, seed: int = 0):

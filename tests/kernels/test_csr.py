@@ -1,4 +1,4 @@
-"""`rows_from_arcs` against a dictionary of rows; the other kernels are tested beside their users."""
+"""Loops over the rows of a graph against dictionaries, SciPy and plain Python."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse.csgraph import connected_components
 
+from dssl.graph import Graph
+from dssl.kernels import csr
 from dssl.kernels.csr import rows_from_arcs
+from dssl.rng import stream
 
 
 def rows_by_hand(source, target, weights, num_nodes, both, loops):
@@ -57,3 +61,42 @@ def test_the_arcs_are_left_alone():
     rows_from_arcs(source, target, None, 3, both=True)
     assert source.tolist() == [2, 0, 2]
     assert target.tolist() == [1, 1, 0]
+
+
+def looped_graph(*, weighted: bool = False, directed: bool = False, nodes: int = 200, edges: int = 170) -> Graph:
+    draw = stream(1, "test")
+    ends = draw.integers(nodes, size=(2, edges))
+    weights = draw.random(edges) + 0.1 if weighted else None
+    return Graph.from_edges(*ends, num_nodes=nodes, weights=weights, directed=directed, self_loops="keep")
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sums_over_neighbours_are_a_product_with_the_adjacency(weighted: bool) -> None:
+    graph = looped_graph(weighted=weighted)
+    x = stream(0, "x").normal(size=(200, 3)).astype(np.float32)
+    found = csr.sum_neighbours(graph.indptr, graph.indices, graph.weights, x)
+    np.testing.assert_allclose(found, graph.adjacency().toarray() @ x, atol=1e-5)
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_component_sizes(directed: bool) -> None:
+    graph = looped_graph(directed=directed)
+    wanted = np.bincount(connected_components(graph.adjacency(), connection="weak")[1])
+    assert 20 < len(wanted) < 200
+    assert sorted(csr.component_sizes(graph.indptr, graph.indices)) == sorted(wanted)
+
+
+def test_links_are_held_out_both_ways_or_not_at_all() -> None:
+    graph = looped_graph(edges=3000)
+    assert graph.num_self_loops
+    indptr, indices, start, end = csr.split_links(graph.indptr, graph.indices, 0.2, 7)
+    kept = {(i, int(j)) for i in range(200) for j in indices[indptr[i] : indptr[i + 1]]}
+    held = set(zip(start.tolist(), end.tolist(), strict=True))
+    assert all(i < j for i, j in held)
+    assert kept == {(j, i) for i, j in kept}
+    assert not held & kept
+    every = {(int(i), int(j)) for i, j in zip(graph.sources(), graph.indices, strict=True) if i != j}
+    assert kept | held | {(j, i) for i, j in held} == every
+    assert 0.15 < len(held) / (len(every) / 2) < 0.25
+    again = csr.split_links(graph.indptr, graph.indices, 0.2, 8)
+    assert set(zip(again[2].tolist(), again[3].tolist(), strict=True)) != held

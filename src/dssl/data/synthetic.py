@@ -75,7 +75,7 @@ def synthetic(
     links = degree // 2
     count = max(classes * links, min(70, nodes // 20)) if first is None else first
     y = arrivals(nodes, classes, links, seed)
-    from dssl.kernels.csr import attach_preferentially  # Numba takes long to import
+    from dssl.kernels.preferential_attachment import attach_preferentially  # Numba takes long to import
 
     draw = rng.stream(seed, "synthetic links")
     source, target = attach_preferentially(y, compatibility(h, classes, base), count, links, 0 < h < 1, draw)

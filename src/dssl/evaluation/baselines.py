@@ -25,7 +25,7 @@ from scipy import sparse
 from dssl.evaluation.metrics import MEASURES, Measure, Score, measured, rarer_class
 from dssl.evaluation.splits import Split
 from dssl.graph import Graph, svd
-from dssl.graph.matrices import gcn_matrix, mean_matrix
+from dssl.graph.adjacency import gcn_matrix, mean_matrix
 
 MOST, HOP_DIM, ADJACENCY_DIM = 256, 64, 256
 NAMES = {

@@ -1,5 +1,6 @@
 """The `Graph` value and everything computed from it."""
 
-from dssl.graph.graph import Change, Graph, SelfLoops, as_ids
+from dssl.graph.graph import Change, Graph, SelfLoops
+from dssl.graph.ids import as_ids
 
 __all__ = ["Change", "Graph", "SelfLoops", "as_ids"]

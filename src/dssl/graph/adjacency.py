@@ -1,19 +1,57 @@
-"""Averages over neighbours in large graphs: a few columns at a time, so that no array is as wide as the features.
+"""The matrices that a graph's adjacency A becomes, as SciPy CSR, and their products without these matrices.
 
-Where an encoder looks at its inputs only through P X, P² X, …, these are made once, before training (`hop_features`),
-and a batch needs no neighbours of neighbours.
+Products are taken a few columns at a time, so that no array is as wide as the features. Where an encoder reads its
+inputs only through P X, P² X, …, these are computed once, before training (`hop_features`), and a batch needs no
+neighbours of neighbours.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from dssl.graph import Graph
 from dssl.runtime import out_of_core
 
 Floats = NDArray[np.float32]
-SLAB, LEAST = 1 << 25, 16  # bytes of the columns that are in memory at a time, but at least so many columns
+SLAB, LEAST = 1 << 25, 16  # bytes of the columns in memory at a time, and the smallest number of columns
+
+
+def gcn_matrix(adjacency: sparse.csr_array, degrees: NDArray[np.float32] | None = None) -> sparse.csr_array:
+    """S = D̂^−½ (A + I) D̂^−½ with D̂ the degrees of A + I (Kipf & Welling 2017).
+
+    Args:
+        adjacency: A, shape ``(n, n)``.
+        degrees: row sums of A, shape ``(n,)``, where those of the whole graph are to be taken, not of a sample.
+    """
+    looped = sparse.csr_array(adjacency + sparse.eye_array(adjacency.shape[0], dtype=np.float32, format="csr"))
+    total = np.asarray(looped.sum(axis=1) if degrees is None else degrees + 1, np.float32)
+    scale = np.reciprocal(np.sqrt(np.maximum(total, np.float32(1e-12))))
+    return scaled(looped, scale, scale)
+
+
+def mean_matrix(adjacency: sparse.csr_array) -> sparse.csr_array:
+    """P = D^−1 A: the (weighted) mean over neighbours; a node without neighbours gets zeros."""
+    total = adjacency.sum(axis=1)
+    return scaled(adjacency, np.divide(1, total, out=np.zeros_like(total), where=total > 0), None)
+
+
+def normalised_matrix(adjacency: sparse.csr_array) -> sparse.csr_array:
+    """D^−½ A D^−½ with the sums of rows on the left and of columns on the right; empty ones stay empty."""
+    sums = [np.asarray(adjacency.sum(axis=axis), np.float32).reshape(-1) for axis in (1, 0)]
+    left, right = (np.reciprocal(np.sqrt(np.where(total > 0, total, 1).astype(np.float32))) for total in sums)
+    return scaled(adjacency, left, right)
+
+
+def scaled(
+    matrix: sparse.csr_array, rows: NDArray[np.float32], columns: NDArray[np.float32] | None
+) -> sparse.csr_array:
+    """Multiply the rows, and the columns if given, of a CSR matrix by vectors."""
+    data = matrix.data * np.repeat(rows, np.diff(matrix.indptr))
+    if columns is not None:
+        data = data * columns[matrix.indices]
+    return sparse.csr_array((data.astype(np.float32), matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def degrees(graph: Graph) -> Floats:
@@ -39,7 +77,7 @@ class Averages:
 
     def plain(self, x: Floats) -> Floats:
         """A X for X of shape ``(N, d)``."""
-        from dssl.kernels.rowloops import sum_neighbours
+        from dssl.kernels.csr import sum_neighbours
 
         return sum_neighbours(self.graph.indptr, self.graph.indices, self.graph.weights, x)
 

@@ -19,7 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from dssl.errors import GraphError
+from dssl.graph.arrays import as_classes, as_features, as_positions, refuse_bad_weights
 from dssl.graph.features import Encoding
+from dssl.graph.ids import as_ids, id_bytes
 from dssl.runtime import out_of_core
 
 SelfLoops = Literal["remove", "keep"]
@@ -98,7 +100,7 @@ class Graph:
             return
         if self.weights.shape != self.indices.shape:
             raise GraphError(f"graph {self.name!r}: {self.weights.size} weights for {self.indices.size} links")
-        _refuse_bad_weights(self.weights, self.name)
+        refuse_bad_weights(self.weights, self.name)
 
     def _check_features(self, n: int) -> None:
         if self.x is None:
@@ -180,16 +182,16 @@ class Graph:
         >>> g.num_edges, [str(change) for change in g.history]
         (1, ['2 self loops removed', '1 repeated edges merged'])
         """
-        start, end = _positions(source, name), _positions(target, name)
+        start, end = as_positions(source, name), as_positions(target, name)
         if start.shape != end.shape:
             raise GraphError(f"graph {name!r}: {start.size} sources for {end.size} targets; give as many of both")
         strengths = None if weights is None else np.array(weights, dtype=np.float32).reshape(-1)
         if strengths is not None and strengths.shape != start.shape:
             raise GraphError(f"graph {name!r}: {strengths.size} weights for {start.size} edges; give one per edge")
-        features = _features(x, name)
+        features = as_features(x, name)
         if strengths is not None:
-            _refuse_bad_weights(strengths, name)  # before repeated edges are added up, which would hide them
-        classes = None if y is None else _classes(y, name)
+            refuse_bad_weights(strengths, name)  # before repeated edges are added up, which would hide them
+        classes = None if y is None else as_classes(y, name)
         keys = None if ids is None else as_ids(ids, name)
         for part in (keys, features, classes):
             if num_nodes is None and part is not None:
@@ -328,7 +330,7 @@ class Graph:
                 continue
             for _, block in out_of_core.blocks(array):
                 state.update(np.ascontiguousarray(block).data)
-        for array in _id_bytes(self.ids):
+        for array in id_bytes(self.ids):
             state.update(np.ascontiguousarray(array).data)
         return state.hexdigest()
 
@@ -338,81 +340,6 @@ class Graph:
             f"Graph({self.name!r}: {self.num_nodes:,} nodes, {self.num_edges:,} {kind} edges, "
             f"{self.num_features:,} features, {self.num_classes} classes)"
         )
-
-
-def as_ids(ids: pa.Array | Sequence[int] | Sequence[str] | NDArray[Any], name: str, *, unique: bool = True) -> pa.Array:
-    """Return ids as an Arrow array of int64 or string, refusing nulls, other types and, if asked, repeats."""
-    try:
-        array = ids if isinstance(ids, pa.Array) else pa.array(ids)
-        if pa.types.is_integer(array.type):
-            array = array.cast(pa.int64())
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        raise GraphError(
-            f"graph {name!r}: node ids must be all strings or all integers below 2**63; change the others"
-        ) from None
-    if array.type == pa.int64():
-        pass
-    elif pa.types.is_string(array.type) or pa.types.is_large_string(array.type) or array.type == pa.string_view():
-        array = array.cast(pa.string())
-    elif not len(array):
-        array = array.cast(pa.int64())
-    else:
-        raise GraphError(f"graph {name!r}: node ids are of type {array.type}; use integers or strings")
-    if array.null_count:
-        raise GraphError(f"graph {name!r}: a node id is missing; give every node an id")
-    # Ids in ascending order are unique; this is seen without the large table that counting needs.
-    ascending = len(array) < 2 or pc.all(pc.less(array[:-1], array[1:])).as_py()
-    if unique and not ascending and pc.count_distinct(array).as_py() != len(array):
-        counts = pc.value_counts(array)
-        repeated = counts.filter(pc.greater(counts.field("counts"), 1))[0]["values"].as_py()
-        raise GraphError(f"graph {name!r}: the node id {repeated!r} occurs more than once; ids must be unique")
-    return array
-
-
-def _positions(values: ArrayLike, name: str) -> NDArray[np.int32]:
-    array = np.asarray(values).reshape(-1)
-    if array.size and not np.issubdtype(array.dtype, np.integer):
-        raise GraphError(f"graph {name!r}: edges are given by positions (integers), not {array.dtype}")
-    if array.size and array.min() < 0:
-        raise GraphError(f"graph {name!r}: an edge has the position {array.min()}; positions start at 0")
-    if array.size and array.max() >= 2**31 - 1:
-        raise GraphError(f"graph {name!r}: an edge has the position {array.max()}; there can be 2**31 − 1 nodes")
-    return np.ascontiguousarray(array, dtype=np.int32)
-
-
-def _classes(y: ArrayLike, name: str) -> NDArray[np.int64]:
-    array = np.asarray(y).reshape(-1)
-    if array.size and not np.issubdtype(array.dtype, np.integer):
-        raise GraphError(f"graph {name!r}: labels are of type {array.dtype}; give integers, −1 where unknown")
-    return np.array(array, dtype=np.int64)
-
-
-def _refuse_bad_weights(weights: NDArray[np.float32], name: str) -> None:
-    if weights.size and not (weights.min() >= 0 and weights.max() < np.inf):  # false for NaN too
-        value = weights[~(np.isfinite(weights) & (weights >= 0))][0]
-        raise GraphError(f"graph {name!r}: a weight is {value}; weights must be finite and not negative")
-
-
-def _features(x: ArrayLike | sparse.sparray | sparse.spmatrix | None, name: str) -> Any:
-    if x is None:
-        return None
-    if sparse.issparse(x):
-        features = sparse.csr_array(x, dtype=np.float32)
-        features.sum_duplicates()
-    elif out_of_core.is_mapped(x) and x.dtype == np.float32 and x.ndim == 2:  # type: ignore[union-attr]
-        features = x  # it stays on disk
-    else:
-        try:
-            features = np.array(x, dtype=np.float32, order="C")
-        except (TypeError, ValueError):
-            raise GraphError(
-                f"graph {name!r}: the features are not an array of numbers; give one row of as many numbers per node"
-            ) from None
-        if features.ndim == 1:
-            features = features[:, None]
-        if features.ndim != 2:
-            raise GraphError(f"graph {name!r}: features of shape {features.shape}; give one row per node")
-    return features if features.shape[1] else None
 
 
 def _rows(
@@ -444,13 +371,3 @@ def _count_loops(indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> int:
 
 def _parts(x: NDArray[np.float32] | sparse.csr_array | None) -> tuple[NDArray[Any] | None, ...]:
     return (x.data, x.indices, x.indptr) if isinstance(x, sparse.csr_array) else (x,)
-
-
-def _id_bytes(ids: pa.Array) -> tuple[NDArray[Any], ...]:
-    """The ids as arrays of numbers that do not depend on how Arrow keeps them."""
-    if ids.type == pa.int64():
-        return (ids.to_numpy(),)
-    kept = ids.cast(pa.large_binary())
-    offsets = np.frombuffer(kept.buffers()[1], np.int64)[kept.offset : kept.offset + len(kept) + 1]
-    data = np.frombuffer(kept.buffers()[2] or b"", np.uint8)
-    return np.diff(offsets), data[offsets[0] : offsets[-1]]

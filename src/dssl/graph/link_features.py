@@ -22,8 +22,7 @@ from scipy import sparse
 
 from dssl.errors import GraphError, nearest
 from dssl.graph import Change, Graph
-from dssl.graph.adjacency import Averages
-from dssl.graph.matrices import normalised_matrix
+from dssl.graph.adjacency import Averages, normalised_matrix
 from dssl.graph.svd import symmetric_components, truncated_svd
 from dssl.runtime import out_of_core
 

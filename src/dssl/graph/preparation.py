@@ -12,9 +12,9 @@ import numpy as np
 
 from dssl.errors import GraphError
 from dssl.graph import Graph, SelfLoops
+from dssl.graph.adjacency import scaled
 from dssl.graph.features import Encoding
 from dssl.graph.link_features import INDUCTIVE, choose, structural_features
-from dssl.graph.matrices import scaled
 from dssl.runtime import out_of_core
 
 OF_MODEL = ("directed", "self_loops", "row_scale", "structure", "structure_dim")  # settings of the graph, kept with it

@@ -204,7 +204,7 @@ def _label_summary(graph: Graph) -> dict[str, Any]:
 
 def _component_sizes(graph: Graph) -> NDArray[np.int64]:
     if graph.num_nodes > out_of_core.LARGE:
-        from dssl.kernels.rowloops import component_sizes
+        from dssl.kernels.csr import component_sizes
 
         return component_sizes(graph.indptr, graph.indices)
     from scipy.sparse.csgraph import connected_components

@@ -1,35 +1,22 @@
-"""The few compiled loops (Numba), each with a plain reference beside it in ``tests/test_kernels.py``.
+"""Compiled loops over the rows of a graph, each with a plain reference in its test.
 
-They exist where no library keeps to the memory that the arrays themselves need. Compiled code is cached on
-disk, so that only the first call on a machine waits for the compiler.
+They exist where a library would need an array as long as the links, or a call of Python for every row.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import TypeVar, cast
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
-F = TypeVar("F", bound=Callable[..., object])
+from dssl.kernels.compile import compiled, compiled_fast, compiled_parallel
 
 Indptr = NDArray[np.int64]
 Indices = NDArray[np.int32]
 Floats = NDArray[np.float32]
 
 
-def _compiled(function: F) -> F:
-    return cast(F, numba.njit(cache=True, nogil=True)(function))
-
-
-def _compiled_fast(function: F) -> F:
-    """Compile with sums in any order (vectorised) and fused multiply-add; NaN and infinity keep their meaning."""
-    return cast(F, numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "arcp", "nsz"})(function))
-
-
-@_compiled
+@compiled
 def _count_arcs(source: Indices, target: Indices, indptr: Indptr, both: bool, loops: bool) -> None:
     """Turn ``indptr``, all zeros, into row pointers; with ``both``, an arc that is no loop counts both ways."""
     for e in range(source.shape[0]):
@@ -42,7 +29,7 @@ def _count_arcs(source: Indices, target: Indices, indptr: Indptr, both: bool, lo
         indptr[i + 1] += indptr[i]
 
 
-@_compiled
+@compiled
 def _fill_rows(
     source: Indices,
     target: Indices,
@@ -75,7 +62,7 @@ def _fill_rows(
     indptr[0] = 0
 
 
-@_compiled
+@compiled
 def _sort_row(row: Indices) -> None:
     """Sort in place; most rows are short, and for those insertion takes about half the time of the general sort."""
     if row.shape[0] > 64:
@@ -90,7 +77,7 @@ def _sort_row(row: Indices) -> None:
         row[at + 1] = value
 
 
-@_compiled
+@compiled
 def _merge_rows(indptr: Indptr, indices: Indices, values: Floats) -> None:
     """Sort each row and merge repeated entries in place, adding their weights."""
     weighted = values.shape[0] > 0
@@ -151,7 +138,7 @@ def rows_from_arcs(
     return indptr, indices, values
 
 
-@_compiled_fast
+@compiled_fast
 def additive_forward(
     indptr: Indptr,
     indices: Indices,
@@ -188,7 +175,7 @@ def additive_forward(
     return weighted, plain
 
 
-@_compiled_fast
+@compiled_fast
 def link_products(start: Indptr, end: Indptr, first: Floats, second: Floats, out: Floats) -> None:
     """Write the products p_(start, k) · z_end of each link to ``out`` (A, K), for p (C, K, d) and z (n, d)."""
     for e in range(start.shape[0]):
@@ -200,7 +187,7 @@ def link_products(start: Indptr, end: Indptr, first: Floats, second: Floats, out
             out[e, k] = total
 
 
-@_compiled_fast
+@compiled_fast
 def link_products_backward(start: Indptr, end: Indptr, second: Floats, grad: Floats, grad_first: Floats) -> None:
     """The backward pass of `link_products` to p: add grad (A, K) times z_end to ``grad_first`` (C, K, d)."""
     for e in range(start.shape[0]):
@@ -211,7 +198,7 @@ def link_products_backward(start: Indptr, end: Indptr, second: Floats, grad: Flo
                 rows[k, c] += rate * other[c]
 
 
-@_compiled
+@compiled
 def mix(state: np.uint64) -> np.uint64:
     """SplitMix64: a counter becomes a random number, so that a draw depends on (seed, node, turn) alone."""
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -219,7 +206,7 @@ def mix(state: np.uint64) -> np.uint64:
     return state ^ (state >> np.uint64(31))
 
 
-@_compiled
+@compiled
 def sample_neighbours(
     indptr: Indptr, nodes: NDArray[np.int64], fanout: int, seed: int
 ) -> tuple[Indptr, NDArray[np.int64]]:
@@ -258,88 +245,95 @@ def sample_neighbours(
     return pointers, arcs
 
 
-@_compiled
-def attach_preferentially(
-    classes: NDArray[np.int64],
-    compatibility: NDArray[np.float64],
-    first: int,
-    links: int,
-    chain: bool,
-    rng: np.random.Generator,
-) -> tuple[Indices, Indices]:
-    """Let nodes arrive one by one and draw neighbours by degree and compatibility of the classes.
+@compiled_parallel
+def _sum_rows(indptr: Indptr, indices: Indices, weights: Floats, dense: Floats, out: Floats) -> None:
+    weighted = weights.shape[0] > 0
+    for i in numba.prange(indptr.shape[0] - 1):
+        row = out[i]
+        row[:] = 0
+        for e in range(indptr[i], indptr[i + 1]):
+            other = dense[indices[e]]
+            if weighted:
+                weight = weights[e]
+                for c in range(row.shape[0]):
+                    row[c] += weight * other[c]
+            else:
+                for c in range(row.shape[0]):
+                    row[c] += other[c]
 
-    Node ``v`` holds ``max(degree(v), 1)`` tokens in the urn of its class. To draw a node with probability
-    proportional to ``max(degree, 1) · H[i, class]`` is then to draw the class with weight ``H[i, c] · tokens(c)``
-    and a token of its urn uniformly: constant time, no pass over the nodes. A node that was drawn already is
-    rejected and the draw repeated. Given the set S drawn so far, the accepted node has the distribution
-    ``p(v) / (1 − p(S))`` on the others: the sequential draw, renormalised after each node, that NumPy's
-    ``choice(replace=False, p=p)`` makes. (NumPy draws a batch from p, keeps the first of equal ones, and goes
-    on with the weights of those set to zero: rejection within a batch, renormalisation between batches.)
 
-    Args:
-        classes: class of each node in the order of arrival, shape ``(N,)``.
-        compatibility: matrix H, not negative, shape ``(C, C)``.
-        first: how many nodes count as first: each but the first two brings one link at most.
-        links: links of each later node; as many nodes of positive weight must be there when it arrives.
-        chain: whether a first node is joined to the one before it instead of a drawn one.
-        rng: source of chance.
+def sum_neighbours(indptr: Indptr, indices: Indices, weights: Floats | None, dense: Floats) -> Floats:
+    """Return A X for a graph's rows and X of shape ``(N, d)``: each row is the work of one thread.
 
-    Returns:
-        New node and the older node it chose, for each link, shapes ``(E,)``.
+    Unlike a product of matrices it needs no value per link where links have no weights.
     """
-    num_nodes, num_classes = classes.shape[0], compatibility.shape[0]
-    source = np.empty(first + (num_nodes - first) * links, np.int32)
-    target = np.empty(source.shape[0], np.int32)
-    degree = np.zeros(num_nodes, np.int64)
-    urns = np.empty((num_classes, 2 * links + 2), np.int32)
-    tokens = np.zeros(num_classes, np.int64)
-    largest = 0
-    drawn = np.empty(links, np.int32)
-    count = 0
-    for v in range(num_nodes):
-        row = compatibility[classes[v]]
-        wanted = 0 if v < 2 else (1 if v < first else links)
-        found = 0
-        if chain and 2 <= v < first:
-            drawn[0] = v - 1
-            found = 1
-        total = 0.0
-        for c in range(num_classes):
-            total += row[c] * tokens[c]
-        while found < wanted and total > 0:
-            left = rng.random() * total
-            chosen = -1  # the last class of positive weight, should rounding leave a rest
-            for c in range(num_classes):
-                if row[c] > 0 and tokens[c] > 0:
-                    chosen = c
-                    if left < row[c] * tokens[c]:
-                        break
-                    left -= row[c] * tokens[c]
-            at = min(np.int64(left / row[chosen]), tokens[chosen] - 1)
-            node = urns[chosen, at]
-            repeated = False
-            for e in range(found):
-                repeated = repeated or drawn[e] == node
-            if not repeated:
-                drawn[found] = node
-                found += 1
-        if largest + 2 * links + 2 > urns.shape[1]:
-            wider = np.empty((num_classes, 2 * urns.shape[1]), np.int32)
-            wider[:, : urns.shape[1]] = urns
-            urns = wider
-        for e in range(found):
-            node = drawn[e]
-            source[count], target[count] = v, node
-            count += 1
-            degree[node] += 1
-            if degree[node] > 1:
-                urns[classes[node], tokens[classes[node]]] = node
-                tokens[classes[node]] += 1
-                largest = max(largest, tokens[classes[node]])
-        degree[v] = found
-        for _ in range(max(found, 1)):
-            urns[classes[v], tokens[classes[v]]] = v
-            tokens[classes[v]] += 1
-        largest = max(largest, tokens[classes[v]])
-    return source[:count].copy(), target[:count].copy()
+    out = np.empty((indptr.shape[0] - 1, dense.shape[1]), np.float32)
+    given = np.empty(0, np.float32) if weights is None else weights
+    _sum_rows(indptr, indices, given, np.ascontiguousarray(dense), out)
+    return out
+
+
+@compiled
+def component_sizes(indptr: Indptr, indices: Indices) -> NDArray[np.int64]:
+    """Sizes of the connected components, whatever the direction of links: union by smaller root, halving paths."""
+    count = indptr.shape[0] - 1
+    parent = np.arange(count)
+    for i in range(count):
+        for e in range(indptr[i], indptr[i + 1]):
+            a, b = np.int64(i), np.int64(indices[e])
+            while parent[a] != a:
+                parent[a] = parent[parent[a]]
+                a = parent[a]
+            while parent[b] != b:
+                parent[b] = parent[parent[b]]
+                b = parent[b]
+            if a < b:
+                parent[b] = a
+            else:
+                parent[a] = b
+    sizes = np.zeros(count, np.int64)
+    for i in range(count):
+        root = np.int64(i)
+        while parent[root] != root:
+            root = parent[root]
+        sizes[root] += 1
+    return sizes[sizes > 0]
+
+
+@compiled
+def split_links(
+    indptr: Indptr, indices: Indices, share: float, seed: int
+) -> tuple[Indptr, Indices, NDArray[np.int32], NDArray[np.int32]]:
+    """Hold out about a ``share`` of the links of an undirected graph, both directions of each or none.
+
+    Whether a link is held out depends on the seed and its two ends alone. Returns the rows of the others, and both
+    ends of those held out, once each; links of a node to itself are in neither.
+    """
+    count = indptr.shape[0] - 1
+    bound = np.uint64(share * 2.0**32)
+    mask = np.uint64(0xFFFFFFFF)
+    kept, held = np.int64(0), np.int64(0)
+    rows = np.zeros(count + 1, np.int64)
+    for turn in range(2):  # count, then fill
+        if turn == 1:
+            others = np.empty(kept, np.int32)
+            start, end = np.empty(held, np.int32), np.empty(held, np.int32)
+            kept, held = np.int64(0), np.int64(0)
+        for i in range(count):
+            for e in range(indptr[i], indptr[i + 1]):
+                j = np.int64(indices[e])
+                if i == j:
+                    continue
+                low, high = (np.int64(i), j) if i < j else (j, np.int64(i))
+                key = np.uint64(low) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(high)
+                out = (mix(mix(key) ^ np.uint64(seed)) & mask) < bound
+                if not out:
+                    if turn == 1:
+                        others[kept] = j
+                    kept += 1
+                elif i < j:
+                    if turn == 1:
+                        start[held], end[held] = i, j
+                    held += 1
+            rows[i + 1] = kept
+    return rows, others, start, end

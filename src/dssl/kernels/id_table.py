@@ -7,15 +7,14 @@ methods; the compiled code is cached on disk.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol
 
-import numba
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-F = TypeVar("F", bound=Callable[..., object])
+from dssl.kernels.compile import compiled
+
 Codes = NDArray[np.int32]
 Words = NDArray[np.uint64]
 
@@ -42,17 +41,13 @@ class IdTable(Protocol):
         ...
 
 
-def _compiled(function: F) -> F:
-    return cast(F, numba.njit(cache=True, nogil=True)(function))
-
-
-@_compiled
+@compiled
 def _mix(state: np.uint64, word: np.uint64) -> np.uint64:
     state = (state ^ word) * GOLDEN
     return state ^ (state >> HALF)
 
 
-@_compiled
+@compiled
 def parse_integers(
     text: NDArray[np.uint8], delimiter: int, width: int, columns: tuple[int, int], out: NDArray[np.int64]
 ) -> int:
@@ -104,7 +99,7 @@ def parse_integers(
     return row
 
 
-@_compiled
+@compiled
 def _add_integers(
     values: NDArray[np.int64], codes: Codes, begin: int, keys: NDArray[np.int64], slots: Codes, count: int
 ) -> tuple[int, int]:
@@ -166,7 +161,7 @@ class IntegerTable:
         return pa.array(self._in_order())
 
 
-@_compiled
+@compiled
 def _pack(data: NDArray[np.uint8], begin: int, end: int, words: Words, place: int) -> np.uint64:
     """Write a text as 64-bit words, closed by a byte 1 and zeros (so that no two texts look alike); return its hash."""
     state = np.uint64(0)
@@ -187,7 +182,7 @@ def _pack(data: NDArray[np.uint8], begin: int, end: int, words: Words, place: in
     return _mix(state, word)
 
 
-@_compiled
+@compiled
 def _add_texts(
     data: NDArray[np.uint8],
     offsets: Codes,
@@ -258,7 +253,7 @@ def _add_texts(
     return begin, count, used, touched
 
 
-@_compiled
+@compiled
 def _refill(slots: NDArray[np.int64], store: Words, used: int) -> None:
     """Enter every text of ``store`` into empty slots."""
     mask = np.uint64(slots.shape[0] - 1)
@@ -275,7 +270,7 @@ def _refill(slots: NDArray[np.int64], store: Words, used: int) -> None:
         text += need + 1
 
 
-@_compiled
+@compiled
 def _unpack(store: Words, used: int, offsets: Codes, data: NDArray[np.uint8]) -> int:
     """Write the texts one after the other to ``data``, their ends to ``offsets``; return the number of bytes."""
     text = np.int64(0)

@@ -22,15 +22,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dssl.kernels import buffers
-from dssl.kernels._link_posterior_loops import (
-    GROUP,
-    PANEL,
-    backward_alone,
-    backward_together,
-    forward_alone,
-    forward_together,
-    scratch_size,
-)
+from dssl.kernels._link_groups import GROUP, PANEL, scratch_size
+from dssl.kernels._link_posterior_loops import backward_alone, backward_together, forward_alone, forward_together
 from dssl.kernels.simd import (
     compiled,
     memory,

@@ -7,25 +7,18 @@ thread: parallel updates of shared rows would end elsewhere in each run.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from dssl.graph import Graph
+from dssl.kernels.compile import compiled_fast
 from dssl.kernels.csr import mix
 
-F = TypeVar("F", bound=Callable[..., object])
 Floats = NDArray[np.float32]
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-
-
-def _compiled(function: F) -> F:
-    # Sums in any order, so that dot products are vectorised: the order is that of the machine code, not of chance.
-    return cast(F, numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "arcp", "nsz"})(function))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +72,18 @@ def running_sums(indptr: NDArray[np.int64], weights: NDArray[np.floating]) -> ND
     return sums
 
 
-@_compiled
+@compiled_fast
 def _unit(state: np.uint64) -> float:
     """A number within [0, 1)."""
     return float(mix(state) >> np.uint64(11)) / 9007199254740992.0
 
 
-@_compiled
+@compiled_fast
 def _below(state: np.uint64, bound: Any) -> Any:
     return np.int64(mix(state) % np.uint64(bound))
 
 
-@_compiled
+@compiled_fast
 def _neighbour(
     indptr: NDArray[np.int64], indices: NDArray[np.int32], heaps: NDArray[np.float64], node: Any, state: np.uint64
 ) -> Any:
@@ -103,7 +96,7 @@ def _neighbour(
     return indices[begin + min(at, end - begin - 1)]
 
 
-@_compiled
+@compiled_fast
 def _leads_on(indptr: NDArray[np.int64], heaps: NDArray[np.float64], node: Any) -> Any:
     """Whether a walk can leave a node: it has links, and some weigh more than nothing."""
     begin, end = indptr[node], indptr[node + 1]
@@ -112,7 +105,7 @@ def _leads_on(indptr: NDArray[np.int64], heaps: NDArray[np.float64], node: Any) 
     return heaps[end - 1] > (heaps[begin - 1] if begin > 0 else 0.0)
 
 
-@_compiled
+@compiled_fast
 def _linked(indptr: NDArray[np.int64], indices: NDArray[np.int32], start: Any, end: Any) -> Any:
     low, high = indptr[start], indptr[start + 1]
     while low < high:
@@ -124,7 +117,7 @@ def _linked(indptr: NDArray[np.int64], indices: NDArray[np.int32], start: Any, e
     return low < indptr[start + 1] and indices[low] == end
 
 
-@_compiled
+@compiled_fast
 def _walks(
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],
@@ -166,7 +159,7 @@ def _walks(
     return out
 
 
-@_compiled
+@compiled_fast
 def layered_walks(
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],
@@ -219,7 +212,7 @@ def layered_walks(
     return out
 
 
-@_compiled
+@compiled_fast
 def _alias(probabilities: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     n = probabilities.shape[0]
     chance = probabilities * n
@@ -247,13 +240,13 @@ def _alias(probabilities: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDA
     return chance, alias
 
 
-@_compiled
+@compiled_fast
 def _draw(chance: NDArray[np.float64], alias: NDArray[np.int64], state: np.uint64) -> Any:
     slot = _below(state, chance.shape[0])
     return slot if _unit(state + np.uint64(0x632BE59BD9B4E019)) < chance[slot] else alias[slot]
 
 
-@_compiled
+@compiled_fast
 def _pair(
     vectors: Floats,
     outputs: Floats,
@@ -290,7 +283,7 @@ def _pair(
     return loss
 
 
-@_compiled
+@compiled_fast
 def train_walks(
     paths: NDArray[np.int32],
     vectors: Floats,
@@ -337,7 +330,7 @@ def train_walks(
     return loss, pairs
 
 
-@_compiled
+@compiled_fast
 def train_pairs(
     start: NDArray[np.int64],
     end: NDArray[np.int64],
@@ -359,7 +352,7 @@ def train_pairs(
     return loss
 
 
-@_compiled
+@compiled_fast
 def draw(chance: NDArray[np.float64], alias: NDArray[np.int64], count: int, seed: np.uint64) -> NDArray[np.int64]:
     """Draw ``count`` positions of a table of `Draws`."""
     out = np.empty(count, np.int64)

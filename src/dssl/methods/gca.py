@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dssl.graph import Graph
-from dssl.graph.matrices import mean_matrix
+from dssl.graph.adjacency import mean_matrix
 from dssl.methods.base import Learner
 from dssl.nn.augment import drop_links, mask_columns
 from dssl.nn.batches import Batch

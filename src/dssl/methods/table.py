@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from dssl import rng
 from dssl.errors import GraphError
 from dssl.graph import Graph
+from dssl.graph.ids import id_keys
 from dssl.methods._walks import Draws, train_walks
-from dssl.nn.fixed_blocks import id_keys
 
 Starts = tuple[NDArray[np.int64], int]
 

@@ -23,8 +23,7 @@ from torch import Tensor
 
 from dssl import rng
 from dssl.graph import Graph
-from dssl.graph.adjacency import degrees, hop_features
-from dssl.graph.matrices import gcn_matrix, mean_matrix
+from dssl.graph.adjacency import degrees, gcn_matrix, hop_features, mean_matrix
 from dssl.kernels import csr
 from dssl.kernels.id_table import IntegerTable
 from dssl.kernels.link_posterior import Plan

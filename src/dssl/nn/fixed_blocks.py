@@ -20,7 +20,6 @@ known ones.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections.abc import Mapping
 from typing import Any
@@ -34,8 +33,8 @@ from torch import Tensor, nn
 
 from dssl import rng
 from dssl.graph import Graph
-from dssl.graph.adjacency import Averages, columns_at_once, smooth_features
-from dssl.graph.matrices import gcn_matrix, mean_matrix
+from dssl.graph.adjacency import Averages, columns_at_once, gcn_matrix, mean_matrix, smooth_features
+from dssl.graph.ids import id_keys
 from dssl.graph.svd import right_vectors, smoothed, symmetric_components
 from dssl.runtime import out_of_core
 
@@ -276,7 +275,7 @@ def _held_out_auc(upper: sparse.coo_array, draw: np.random.Generator, share: flo
 
 def _large_auc(graph: Graph, *, seed: int, share: float, dim: int) -> float:
     """The same for a large undirected graph, on up to `TRIED` of the links that are held out."""
-    from dssl.kernels.rowloops import split_links, sum_neighbours
+    from dssl.kernels.csr import split_links, sum_neighbours
 
     indptr, indices, start, end = split_links(
         graph.indptr, graph.indices, share, rng.integer(seed, "link auc") & 0xFFFFFFFF
@@ -294,15 +293,3 @@ def _large_auc(graph: Graph, *, seed: int, share: float, dim: int) -> float:
     yes, no = (np.sort((left * vectors[stop]).sum(axis=1)) for stop in (end, draw.permutation(end)))
     below = sum(np.searchsorted(no, yes, side=side).sum(dtype=np.int64) for side in ("left", "right"))
     return float(below / (2 * yes.size * no.size))  # ties count half
-
-
-def id_keys(ids: pa.Array) -> NDArray[np.int64]:
-    """Ids as int64: integers as they are, strings by a hash."""
-    if pa.types.is_integer(ids.type):
-        return np.asarray(ids.to_numpy(), np.int64)
-    keys = np.empty(len(ids), np.int64)
-    for begin in range(0, len(ids), 1 << 16):
-        texts = ids.slice(begin, 1 << 16).to_pylist()
-        digests = b"".join(hashlib.blake2b(value.encode(), digest_size=8).digest() for value in texts)
-        keys[begin : begin + len(texts)] = np.frombuffer(digests, np.int64)
-    return keys

@@ -74,7 +74,7 @@ def rows(x: NDArray[np.float32], nodes: NDArray[np.int64]) -> NDArray[np.float32
     """Return a copy of some rows of a matrix, shape ``(n, F)``; positions must be within it."""
     if not is_mapped(x) or sys.platform == "win32" or not x.flags.c_contiguous or not nodes.size:
         return x[nodes]
-    from dssl.kernels.rowloops import read_rows
+    from dssl.kernels.pread import read_rows
 
     out = np.empty((nodes.size, x.shape[1]), x.dtype)
     file = getattr(x, "file", None)

@@ -55,7 +55,7 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
 from dssl.graph import Graph
-from dssl.graph.matrices import mean_matrix
+from dssl.graph.adjacency import mean_matrix
 from dssl.graph.svd import truncated_svd
 from dssl.kernels.fused import squares_and_products, weighted_squares
 from dssl.methods.base import follow

@@ -16,8 +16,7 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from dssl.graph import Graph
-from dssl.graph.adjacency import Averages
-from dssl.graph.matrices import normalised_matrix
+from dssl.graph.adjacency import Averages, normalised_matrix
 from dssl.graph.svd import components, right_vectors, symmetric_components, truncated_svd
 from dssl.nn.batches import Batch
 from dssl.nn.encoders import Dense
