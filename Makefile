@@ -8,7 +8,7 @@ export DSSL_DATA ?= $(abspath ../shared/datasets)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check format lint types unit slow bench results clean
+.PHONY: help venv demo test check format lint types unit js slow bench results clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -27,7 +27,7 @@ demo: venv ## embed Python's standard library as a graph, evaluate, and write a 
 
 test: check ## format, lint, types and the tests: what CI runs
 
-check: format lint types unit
+check: format lint types js unit
 
 format: venv
 	$(BIN)/ruff format --check .
@@ -40,6 +40,16 @@ types: venv
 
 unit: venv
 	$(BIN)/pytest -n 2
+
+# The formatter and the linter come from npm; the unit tests need node alone.
+js: ## format check, lint and unit tests of the JavaScript
+ifeq ($(shell command -v node),)
+	@echo "js: skipped, node is not installed"
+else
+	@if test -d node_modules/eslint || npm ci --silent --no-audit --no-fund >/dev/null 2>&1; then npm run --silent check; \
+	else echo "js: format check and lint skipped, npm cannot install them"; fi
+	@node --test --test-reporter=dot tests/js/*.test.js
+endif
 
 slow: venv ## the tests that take long
 	$(BIN)/pytest -m slow
@@ -58,4 +68,4 @@ results: venv ## the tables of results/ (many hours from nothing; what is stored
 	$(BIN)/python benchmarks/decoupling.py
 
 clean: ## remove the environment, runs and caches
-	rm -rf .venv runs build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv node_modules runs build dist .mypy_cache .ruff_cache .pytest_cache

@@ -1,7 +1,33 @@
 // Colours of factors, of categories and of numbers, the same in the map, the panel and the legends.
 
-const FACTORS = ["#2e86ab", "#e4572e", "#5fa55a", "#f0a53a", "#8a5cc2", "#1fb0a4", "#d64992", "#8d6e4b", "#6b7fd7", "#a8ad2c", "#c2474b", "#3f9c7b"];
-const CLASSES = ["#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#e15759", "#76b7b2", "#d9b62f", "#ff9da7", "#9c755f", "#7b8fd1", "#c26f3d", "#5c9ead"];
+const FACTORS = [
+  "#2e86ab",
+  "#e4572e",
+  "#5fa55a",
+  "#f0a53a",
+  "#8a5cc2",
+  "#1fb0a4",
+  "#d64992",
+  "#8d6e4b",
+  "#6b7fd7",
+  "#a8ad2c",
+  "#c2474b",
+  "#3f9c7b",
+];
+const CLASSES = [
+  "#4e79a7",
+  "#f28e2b",
+  "#59a14f",
+  "#b07aa1",
+  "#e15759",
+  "#76b7b2",
+  "#d9b62f",
+  "#ff9da7",
+  "#9c755f",
+  "#7b8fd1",
+  "#c26f3d",
+  "#5c9ead",
+];
 const SCALE = ["#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725"].map(parse); // viridis
 export const MOST_CLASSES = CLASSES.length;
 

@@ -10,7 +10,9 @@ async function fetched(path) {
 }
 
 async function array({ type, parts }) {
-  const pieces = await Promise.all(parts.map(async (part) => new Uint8Array(await (await fetched(part)).arrayBuffer())));
+  const pieces = await Promise.all(
+    parts.map(async (part) => new Uint8Array(await (await fetched(part)).arrayBuffer())),
+  );
   if (pieces.length === 1) return new TYPES[type](pieces[0].buffer);
   const all = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
   let at = 0;

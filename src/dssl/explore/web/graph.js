@@ -202,7 +202,7 @@ export function classPairs(data, k, label, top) {
 /** Mean posterior over all links: how much of the graph each factor explains. */
 export function usage(data) {
   const sums = new Float64Array(data.factors);
-  for (let at = 0; at < data.linkQ.length; ) for (let k = 0; k < data.factors; k += 1) sums[k] += data.linkQ[at++];
+  for (let at = 0; at < data.linkQ.length;) for (let k = 0; k < data.factors; k += 1) sums[k] += data.linkQ[at++];
   const total = sums.reduce((sum, part) => sum + part, 0) || 1;
   return Array.from(sums, (part) => part / total);
 }

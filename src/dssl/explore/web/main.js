@@ -35,7 +35,8 @@ async function start() {
   document.title = `${short(data.meta.name, 60)} · dssl explore`;
   get("title").textContent = short(data.meta.name, 60);
   get("title").title = short(data.meta.name, 400);
-  get("about").textContent = `${count(data.nodes)} nodes, ${count(data.meta.links)} links · ${data.meta.method} · ${data.meta.how}`;
+  get("about").textContent =
+    `${count(data.nodes)} nodes, ${count(data.meta.links)} links · ${data.meta.method} · ${data.meta.how}`;
   get("about").title = get("about").textContent;
   const ready = (answer) => (given) => document.body.dataset.ready && answer(given); // the map is there before ids and links
   map = new PointMap(get("points"), get("overlay"), data.points, {
@@ -119,7 +120,11 @@ function choose(node) {
   if (node !== null) map.show(node);
   const plain = colour.themed("--soft");
   const links = node === null ? [] : linksOf(data, node).slice(0, MOST_SPOKES);
-  state.spokes = links.map((link) => ({ from: node, to: link.node, colour: link.q ? colour.factor(link.factor) : plain }));
+  state.spokes = links.map((link) => ({
+    from: node,
+    to: link.node,
+    colour: link.q ? colour.factor(link.factor) : plain,
+  }));
   showNode(node);
   marks();
 }
@@ -214,7 +219,8 @@ function repaint() {
   if (!column) return;
   const tints = new Uint8Array(4 * data.nodes);
   const none = colour.parse(colour.themed("--dim"));
-  const byCode = column.kind === "category" ? column.names.map((_, code) => colour.parse(panel.tint(column, code))) : null;
+  const byCode =
+    column.kind === "category" ? column.names.map((_, code) => colour.parse(panel.tint(column, code))) : null;
   const shades = byCode ? null : Array.from({ length: 256 }, (_, i) => colour.shade(i / 255));
   const [opacity, faint] = data.nodes > 20_000 ? [200, 18] : [230, 38];
   for (let node = 0, at = 0; node < data.nodes; node += 1, at += 4) {
@@ -283,7 +289,16 @@ function legend() {
     const { low, high, log } = column.scale;
     const scale = el("span", { class: "scale" });
     scale.style.background = colour.gradient();
-    home.replaceChildren(scale, el("span", { class: "ends soft" }, el("span", {}, number(low)), el("span", {}, log ? "log" : ""), el("span", {}, number(high))));
+    home.replaceChildren(
+      scale,
+      el(
+        "span",
+        { class: "ends soft" },
+        el("span", {}, number(low)),
+        el("span", {}, log ? "log" : ""),
+        el("span", {}, number(high)),
+      ),
+    );
     return;
   }
   const sizes = panel.counts(column);
@@ -291,20 +306,25 @@ function legend() {
     el(
       "button",
       { type: "button", title: `Select these ${count(size)} nodes`, click: () => select(where(column.values, wanted)) },
-      dot(tint), el("span", { class: "clip" }, text), el("span", { class: "count" }, count(size)),
+      dot(tint),
+      el("span", { class: "clip" }, text),
+      el("span", { class: "count" }, count(size)),
     );
   const rows = [];
   let [rest, missing] = [0, data.nodes];
   const grey = colour.themed("--dim");
   const codes = Array.from(sizes.keys());
-  if (codes.length > colour.MOST_CLASSES && column.role !== "factor") codes.sort((a, b) => sizes[b] - sizes[a] || a - b);
+  if (codes.length > colour.MOST_CLASSES && column.role !== "factor")
+    codes.sort((a, b) => sizes[b] - sizes[a] || a - b);
   const shown = new Set(column.role === "factor" ? codes : codes.slice(0, colour.MOST_CLASSES));
   for (const code of codes) {
     missing -= sizes[code];
-    if (shown.has(code)) rows.push(entry(short(column.names[code], 60), panel.tint(column, code), sizes[code], (own) => own === code));
+    if (shown.has(code))
+      rows.push(entry(short(column.names[code], 60), panel.tint(column, code), sizes[code], (own) => own === code));
     else rest += sizes[code];
   }
-  if (rest) rows.push(entry(`${count(codes.length - shown.size)} others`, grey, rest, (own) => own >= 0 && !shown.has(own)));
+  if (rest)
+    rows.push(entry(`${count(codes.length - shown.size)} others`, grey, rest, (own) => own >= 0 && !shown.has(own)));
   if (missing) rows.push(entry("none", grey, missing, (own) => own < 0));
   home.replaceChildren(...rows);
 }
@@ -325,7 +345,8 @@ function showResults() {
   const found = search(data.lowered, text);
   const words = found.length ? `${count(found.length)} found` : "No id holds this text.";
   const top = el("p", { class: "hint" }, words);
-  if (found.length > 1) top.append(" ", el("button", { type: "button", click: () => select(found) }, `Select ${count(found.length)}`));
+  if (found.length > 1)
+    top.append(" ", el("button", { type: "button", click: () => select(found) }, `Select ${count(found.length)}`));
   home.replaceChildren(top, el("ul", {}, ...found.slice(0, MOST_FOUND).map((node) => panel.row(data, node, act))));
   get("status").textContent = words;
 }

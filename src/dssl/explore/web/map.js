@@ -52,7 +52,12 @@ export class PointMap {
   prepare() {
     const { gl } = this;
     this.programs = { points: program(gl, VERTEX, POINT), lines: program(gl, VERTEX, LINE) };
-    this.buffers = { places: gl.createBuffer(), tints: gl.createBuffer(), ends: gl.createBuffer(), shades: gl.createBuffer() };
+    this.buffers = {
+      places: gl.createBuffer(),
+      tints: gl.createBuffer(),
+      ends: gl.createBuffer(),
+      shades: gl.createBuffer(),
+    };
     gl.enable(gl.BLEND);
     gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
     const places = new Float32Array(this.points.length);
@@ -73,7 +78,10 @@ export class PointMap {
     this.tints = tints;
     if (this.gl) {
       const given = new Uint32Array(tints.buffer);
-      this.upload("tints", Uint32Array.from(this.order, (node) => given[node]));
+      this.upload(
+        "tints",
+        Uint32Array.from(this.order, (node) => given[node]),
+      );
     }
     this.redraw();
   }
@@ -376,7 +384,10 @@ function thinned(path, most) {
 
 function program(gl, vertex, fragment) {
   const made = gl.createProgram();
-  for (const [kind, text] of [[gl.VERTEX_SHADER, vertex], [gl.FRAGMENT_SHADER, fragment]]) {
+  for (const [kind, text] of [
+    [gl.VERTEX_SHADER, vertex],
+    [gl.FRAGMENT_SHADER, fragment],
+  ]) {
     const shader = gl.createShader(kind);
     gl.shaderSource(shader, text);
     gl.compileShader(shader);

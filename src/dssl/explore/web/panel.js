@@ -22,12 +22,21 @@ export function factors(data, chosen, lit, choose) {
       el("span", { class: "soft" }, percent(share)),
     ),
   );
-  made.push(el("div", { class: "chips", role: "group", "aria-label": "Factors and the share of links that each explains" }, ...chips));
+  made.push(
+    el(
+      "div",
+      { class: "chips", role: "group", "aria-label": "Factors and the share of links that each explains" },
+      ...chips,
+    ),
+  );
   if (chosen === null) {
     made.push(el("p", { class: "hint" }, "Choose one to light up the links that it explains."));
     return made;
   }
-  const shown = lit.total > lit.arcs.length ? `The ${count(lit.arcs.length)} most certain of ${count(lit.total)}` : `All ${count(lit.total)}`;
+  const shown =
+    lit.total > lit.arcs.length
+      ? `The ${count(lit.arcs.length)} most certain of ${count(lit.total)}`
+      : `All ${count(lit.total)}`;
   const directions = data.meta.directed ? "links" : "links, seen from their bright end,";
   made.push(el("p", { class: "hint", id: "lit" }, `${shown} ${directions} that factor ${chosen} explains best.`));
   const label = data.column("label");
@@ -35,7 +44,16 @@ export function factors(data, chosen, lit, choose) {
     const pairs = classPairs(data, chosen, label, 4);
     const name = (code) => short(label.names[code], 28);
     const rows = pairs.map(({ from, to, share }) =>
-      el("span", {}, dot(tint(label, from)), name(from), " → ", dot(tint(label, to)), name(to), el("span", { class: "soft" }, percent(share))),
+      el(
+        "span",
+        {},
+        dot(tint(label, from)),
+        name(from),
+        " → ",
+        dot(tint(label, to)),
+        name(to),
+        el("span", { class: "soft" }, percent(share)),
+      ),
     );
     if (rows.length) made.push(el("div", { class: "shares", "aria-label": "Classes that it links most" }, ...rows));
   }
@@ -49,22 +67,57 @@ export function node(data, chosen, away, home, act) {
   const q = nodePosterior(data, chosen);
   const made = [el("p", { class: "id", title: short(data.ids[chosen], 400) }, data.ids[chosen])];
   const facts = [];
-  if (label) facts.push(label.values[chosen] < 0 ? "no label" : `label ${short(label.names[label.values[chosen]], 60)}`);
+  if (label)
+    facts.push(label.values[chosen] < 0 ? "no label" : `label ${short(label.names[label.values[chosen]], 60)}`);
   facts.push(links.length === 1 ? "1 link" : `${count(links.length)} links`);
   made.push(el("p", { class: "hint" }, facts.join(" · ")));
   const values = data.columns.filter((column) => !column.role);
   if (values.length) {
-    made.push(el("dl", {}, ...values.flatMap((column) => [el("dt", { class: "clip" }, short(column.name, 60)), el("dd", {}, short(value(column, chosen), 120))])));
+    made.push(
+      el(
+        "dl",
+        {},
+        ...values.flatMap((column) => [
+          el("dt", { class: "clip" }, short(column.name, 60)),
+          el("dd", {}, short(value(column, chosen), 120)),
+        ]),
+      ),
+    );
   }
   if (q) {
     made.push(el("h2", {}, "Its factors"), bar(q, colour.factor, true));
-    const order = q.map((share, k) => [share, k]).sort((a, b) => b[0] - a[0]).filter(([share]) => share >= 0.005).slice(0, 6);
-    made.push(el("div", { class: "shares" }, ...order.map(([share, k]) => el("span", {}, dot(colour.factor(k)), `factor ${k}`, el("span", { class: "soft" }, percent(share))))));
+    const order = q
+      .map((share, k) => [share, k])
+      .sort((a, b) => b[0] - a[0])
+      .filter(([share]) => share >= 0.005)
+      .slice(0, 6);
+    made.push(
+      el(
+        "div",
+        { class: "shares" },
+        ...order.map(([share, k]) =>
+          el("span", {}, dot(colour.factor(k)), `factor ${k}`, el("span", { class: "soft" }, percent(share))),
+        ),
+      ),
+    );
   }
   if (links.length) {
     made.push(heading("Its links", links, act));
     made.push(ego(data, chosen, links, act));
-    made.push(list(links.map((link) => row(data, link.node, act, link.arrow, link.q && bar(link.q, colour.factor), link.q && `${link.factor}: ${percent(link.certainty)}`))));
+    made.push(
+      list(
+        links.map((link) =>
+          row(
+            data,
+            link.node,
+            act,
+            link.arrow,
+            link.q && bar(link.q, colour.factor),
+            link.q && `${link.factor}: ${percent(link.certainty)}`,
+          ),
+        ),
+      ),
+    );
   }
   made.push(home);
   home.replaceChildren(heading("Nearest in the embedding", [], act), el("p", { class: "hint" }, "Looking …"));
@@ -76,7 +129,21 @@ export function node(data, chosen, away, home, act) {
     else if (!found.length) made.push(el("p", { class: "hint" }, `No node is ${least} or more links away.`));
     else {
       made.push(el("p", { class: "hint" }, `At least ${least} links away, by the overlap of the factors.`));
-      made.push(list(found.map((other) => row(data, other.node, act, steps(other.distance), bar(nodePosterior(data, other.node), colour.factor), percent(other.overlap), "overlap"))));
+      made.push(
+        list(
+          found.map((other) =>
+            row(
+              data,
+              other.node,
+              act,
+              steps(other.distance),
+              bar(nodePosterior(data, other.node), colour.factor),
+              percent(other.overlap),
+              "overlap",
+            ),
+          ),
+        ),
+      );
     }
   }
   return made;
@@ -86,14 +153,25 @@ export function node(data, chosen, away, home, act) {
 export function nearest(data, found, away, act) {
   const title = heading("Nearest in the embedding", found, act);
   if (!found.length) return [title, el("p", { class: "hint" }, "There is no other node.")];
-  return [title, list(found.map((each) => row(data, each.node, act, steps(away[each.node]), null, each.cosine.toFixed(3), "cosine")))];
+  return [
+    title,
+    list(
+      found.map((each) => row(data, each.node, act, steps(away[each.node]), null, each.cosine.toFixed(3), "cosine")),
+    ),
+  ];
 }
 
 function heading(text, rows, act) {
   const made = el("h2", {}, text);
   if (rows.length) {
     const nodes = rows.map((each) => each.node);
-    made.append(el("button", { type: "button", title: "Add these nodes to the selection", click: () => act.select(nodes) }, `Select ${count(new Set(nodes).size)}`));
+    made.append(
+      el(
+        "button",
+        { type: "button", title: "Add these nodes to the selection", click: () => act.select(nodes) },
+        `Select ${count(new Set(nodes).size)}`,
+      ),
+    );
   }
   return made;
 }
@@ -106,7 +184,22 @@ export function row(data, other, act, note, picture, figure, meaning) {
   if (picture) parts.push(picture);
   if (figure) parts.push(el("span", { class: "soft", title: meaning }, figure));
   const hover = () => act.hover(other);
-  return el("li", {}, el("button", { type: "button", "data-node": other, click: () => act.open(other), mouseenter: hover, focus: hover, mouseleave: () => act.hover(-1) }, ...parts));
+  return el(
+    "li",
+    {},
+    el(
+      "button",
+      {
+        type: "button",
+        "data-node": other,
+        click: () => act.open(other),
+        mouseenter: hover,
+        focus: hover,
+        mouseleave: () => act.hover(-1),
+      },
+      ...parts,
+    ),
+  );
 }
 
 function list(rows) {
@@ -114,11 +207,19 @@ function list(rows) {
   if (rows.length <= AT_FIRST) return made;
   const shown = Math.min(rows.length, MOST_ROWS);
   const text = shown < rows.length ? `Show ${count(shown)} of ${count(rows.length)}` : `Show all ${count(rows.length)}`;
-  const more = el("button", { type: "button", class: "more", click: () => {
-    made.append(...rows.slice(AT_FIRST, shown));
-    rows[AT_FIRST].querySelector("button").focus();
-    more.remove();
-  } }, text);
+  const more = el(
+    "button",
+    {
+      type: "button",
+      class: "more",
+      click: () => {
+        made.append(...rows.slice(AT_FIRST, shown));
+        rows[AT_FIRST].querySelector("button").focus();
+        more.remove();
+      },
+    },
+    text,
+  );
   return el("div", {}, made, more);
 }
 
@@ -167,8 +268,16 @@ function ego(data, chosen, all, act) {
     const angle = (2 * Math.PI * i) / links.length - Math.PI / 2;
     return [width / 2 + rx * Math.cos(angle), height / 2 + ry * Math.sin(angle)];
   };
-  const words = links.length < all.length ? `${links.length} of ${count(all.length)} links, the most certain` : `${count(all.length)} links`;
-  const picture = svg("svg", { class: "ego", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Neighbourhood: ${words}` });
+  const words =
+    links.length < all.length
+      ? `${links.length} of ${count(all.length)} links, the most certain`
+      : `${count(all.length)} links`;
+  const picture = svg("svg", {
+    class: "ego",
+    viewBox: `0 0 ${width} ${height}`,
+    role: "img",
+    "aria-label": `Neighbourhood: ${words}`,
+  });
   const index = new Map(links.map((link, i) => [link.node, i]));
   for (const [other, i] of index) {
     for (let arc = data.indptr[other], end = Math.min(data.indptr[other + 1], arc + 5000); arc < end; arc += 1) {
@@ -188,17 +297,43 @@ function ego(data, chosen, all, act) {
       const end = begin + (0.94 - 0.14) * (link.q ? share / sum : 1);
       if (end - begin > 0.004) {
         const [[ax, ay], [bx, by]] = [at(begin), at(end)];
-        picture.append(svg("line", { x1: ax, y1: ay, x2: bx, y2: by, stroke: link.q ? colour.factor(k) : colour.themed("--dim"), "stroke-width": link.q ? spoke : 2 }));
+        picture.append(
+          svg("line", {
+            x1: ax,
+            y1: ay,
+            x2: bx,
+            y2: by,
+            stroke: link.q ? colour.factor(k) : colour.themed("--dim"),
+            "stroke-width": link.q ? spoke : 2,
+          }),
+        );
       }
       begin = end;
     });
-    const group = svg("g", { class: "other", "data-node": link.node, click: () => act.open(link.node), mouseenter: () => act.hover(link.node), mouseleave: () => act.hover(-1) });
+    const group = svg("g", {
+      class: "other",
+      "data-node": link.node,
+      click: () => act.open(link.node),
+      mouseenter: () => act.hover(link.node),
+      mouseleave: () => act.hover(-1),
+    });
     group.append(svg("title", {}, short(data.ids[link.node], 200)));
-    group.append(svg("circle", { cx: x, cy: y, r: links.length > 18 ? 6 : 8, fill: label ? tint(label, label.values[link.node]) : colour.themed("--soft") }));
+    group.append(
+      svg("circle", {
+        cx: x,
+        cy: y,
+        r: links.length > 18 ? 6 : 8,
+        fill: label ? tint(label, label.values[link.node]) : colour.themed("--soft"),
+      }),
+    );
     if (named) {
       const right = x > width / 2 + 1;
       const middle = Math.abs(x - width / 2) <= 1;
-      const text = svg("text", { x: middle ? x : x + (right ? 12 : -12), y: middle ? y + (y < height / 2 ? -13 : 20) : y + 4, "text-anchor": middle ? "middle" : right ? "start" : "end" });
+      const text = svg("text", {
+        x: middle ? x : x + (right ? 12 : -12),
+        y: middle ? y + (y < height / 2 ? -13 : 20) : y + 4,
+        "text-anchor": middle ? "middle" : right ? "start" : "end",
+      });
       text.textContent = short(data.ids[link.node], middle ? 30 : 9);
       group.append(text);
     }

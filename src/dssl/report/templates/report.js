@@ -13,7 +13,8 @@
   const figure = (value) => Number(value.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 });
   const colours = () => [0, 1, 2, 3, 4, 5, 6, 7].map((at) => css("--c" + at));
   const SYMBOLS = ["circle", "triangle-up", "square"];
-  const OTHER = 254, NONE = 255;
+  const OTHER = 254,
+    NONE = 255;
 
   function unpack({ type, data }) {
     const bytes = Uint8Array.from(atob(data), (sign) => sign.charCodeAt(0)).buffer;
@@ -22,11 +23,27 @@
   }
 
   function layout(more) {
-    const axis = { gridcolor: css("--grid"), linecolor: css("--line"), zeroline: false, fixedrange: true, automargin: true, tickfont: { size: 10.5 } };
+    const axis = {
+      gridcolor: css("--grid"),
+      linecolor: css("--line"),
+      zeroline: false,
+      fixedrange: true,
+      automargin: true,
+      tickfont: { size: 10.5 },
+    };
     const base = {
-      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", margin: { l: 34, r: 8, t: 8, b: 26 }, showlegend: false, dragmode: false,
+      paper_bgcolor: "rgba(0,0,0,0)",
+      plot_bgcolor: "rgba(0,0,0,0)",
+      margin: { l: 34, r: 8, t: 8, b: 26 },
+      showlegend: false,
+      dragmode: false,
       font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: css("--soft") },
-      hoverlabel: { bgcolor: css("--surface"), bordercolor: css("--line"), font: { color: css("--ink"), size: 12 }, align: "left" },
+      hoverlabel: {
+        bgcolor: css("--surface"),
+        bordercolor: css("--line"),
+        font: { color: css("--ink"), size: 12 },
+        align: "left",
+      },
     };
     return { ...base, ...more, xaxis: { ...axis, ...more.xaxis }, yaxis: { ...axis, ...more.yaxis } };
   }
@@ -34,13 +51,33 @@
   function lines(chart) {
     const palette = colours();
     const traces = chart.lines.map((line) => ({
-      type: "scatter", mode: line.x.length > 2 ? "lines" : "lines+markers", x: line.x, y: line.y, name: plain(line.name),
-      line: { color: palette[line.look % 8], width: 1.8, dash: ["solid", "dash", "dot"][Math.floor(line.look / 8) % 3] },
+      type: "scatter",
+      mode: line.x.length > 2 ? "lines" : "lines+markers",
+      x: line.x,
+      y: line.y,
+      name: plain(line.name),
+      line: {
+        color: palette[line.look % 8],
+        width: 1.8,
+        dash: ["solid", "dash", "dot"][Math.floor(line.look / 8) % 3],
+      },
       hovertemplate: (line.name ? plain(line.name) + ", " : "") + "epoch %{x}: %{y:.4~g}<extra></extra>",
     }));
     const shapes = [];
-    if (chart.limit != null) shapes.push({ type: "line", xref: "paper", x0: 0, x1: 1, y0: chart.limit, y1: chart.limit, line: { color: css("--look"), width: 1, dash: "dash" } });
-    return [traces, layout({ shapes, xaxis: { rangemode: "tozero" }, yaxis: chart.limit != null ? { rangemode: "tozero" } : {} })];
+    if (chart.limit != null)
+      shapes.push({
+        type: "line",
+        xref: "paper",
+        x0: 0,
+        x1: 1,
+        y0: chart.limit,
+        y1: chart.limit,
+        line: { color: css("--look"), width: 1, dash: "dash" },
+      });
+    return [
+      traces,
+      layout({ shapes, xaxis: { rangemode: "tozero" }, yaxis: chart.limit != null ? { rangemode: "tozero" } : {} }),
+    ];
   }
 
   function intervals(chart, box) {
@@ -51,21 +88,73 @@
     const palette = colours();
     const colour = rows.map((row) => (row.look == null ? css("--soft") : palette[row.look % 8]));
     const dots = { x: [], y: [] };
-    rows.forEach((row, at) => row.splits.forEach((value) => { dots.x.push(value); dots.y.push(at); }));
+    rows.forEach((row, at) =>
+      row.splits.forEach((value) => {
+        dots.x.push(value);
+        dots.y.push(at);
+      }),
+    );
     const traces = [
-      { type: "scatter", mode: "markers", ...dots, marker: { size: 6, color: css("--rest"), opacity: 0.55, line: { width: 0 } }, hoverinfo: "skip" },
       {
-        type: "scatter", mode: "markers", x: rows.map((row) => row.mean), y: places, marker: { size: 11, color: colour }, hoverinfo: "text",
-        text: rows.map((row) => plain(row.name) + ": " + row.mean.toFixed(1) + "%" + (row.high > row.low ? ", interval " + row.low.toFixed(1) + " to " + row.high.toFixed(1) : "")),
+        type: "scatter",
+        mode: "markers",
+        ...dots,
+        marker: { size: 6, color: css("--rest"), opacity: 0.55, line: { width: 0 } },
+        hoverinfo: "skip",
+      },
+      {
+        type: "scatter",
+        mode: "markers",
+        x: rows.map((row) => row.mean),
+        y: places,
+        marker: { size: 11, color: colour },
+        hoverinfo: "text",
+        text: rows.map(
+          (row) =>
+            plain(row.name) +
+            ": " +
+            row.mean.toFixed(1) +
+            "%" +
+            (row.high > row.low ? ", interval " + row.low.toFixed(1) + " to " + row.high.toFixed(1) : ""),
+        ),
       },
     ];
-    const shapes = rows.map((row, at) => ({ type: "line", layer: "below", x0: row.low, x1: row.high, y0: at, y1: at, line: { color: colour[at], width: 3 } }));
-    const annotations = rows.map((row, at) => ({ xref: "paper", x: 1, xanchor: "right", y: at, text: row.look == null ? row.mean.toFixed(1) + "%" : "<b>" + row.mean.toFixed(1) + "%</b>", showarrow: false, font: { color: colour[at], size: 12 }, xshift: 52 }));
+    const shapes = rows.map((row, at) => ({
+      type: "line",
+      layer: "below",
+      x0: row.low,
+      x1: row.high,
+      y0: at,
+      y1: at,
+      line: { color: colour[at], width: 3 },
+    }));
+    const annotations = rows.map((row, at) => ({
+      xref: "paper",
+      x: 1,
+      xanchor: "right",
+      y: at,
+      text: row.look == null ? row.mean.toFixed(1) + "%" : "<b>" + row.mean.toFixed(1) + "%</b>",
+      showarrow: false,
+      font: { color: colour[at], size: 12 },
+      xshift: 52,
+    }));
     box.style.height = 60 + 38 * rows.length + "px";
-    return [traces, layout({
-      shapes, annotations, margin: { l: 20, r: 60, t: 6, b: 34 }, xaxis: { ticksuffix: "%", nticks: narrow ? 4 : 8 },
-      yaxis: { tickvals: places, ticktext: names, range: [-0.6, rows.length - 0.4], showgrid: false, tickfont: { size: 12, color: css("--ink") } },
-    })];
+    return [
+      traces,
+      layout({
+        shapes,
+        annotations,
+        margin: { l: 20, r: 60, t: 6, b: 34 },
+        xaxis: { ticksuffix: "%", nticks: narrow ? 4 : 8 },
+        yaxis: {
+          tickvals: places,
+          ticktext: names,
+          range: [-0.6, rows.length - 0.4],
+          showgrid: false,
+          tickfont: { size: 12, color: css("--ink") },
+        },
+      }),
+    ];
   }
 
   function matrix(chart, box) {
@@ -73,20 +162,72 @@
     const count = chart.names.length;
     const names = chart.names.map((name) => plain(cut(name, large ? 18 : 12)));
     const places = chart.names.map((_, at) => at);
-    const text = chart.values.map((row, from) => row.map((value, to) => plain(chart.names[from]) + " → " + plain(chart.names[to]) + ": " + (value == null ? "not known" : figure(value) + chart.unit)));
+    const text = chart.values.map((row, from) =>
+      row.map(
+        (value, to) =>
+          plain(chart.names[from]) +
+          " → " +
+          plain(chart.names[to]) +
+          ": " +
+          (value == null ? "not known" : figure(value) + chart.unit),
+      ),
+    );
     const side = Math.min(box.clientWidth, large ? 460 : 340);
     box.style.height = Math.round(side * (large ? 0.92 : 0.86)) + "px";
     const shown = count <= (large ? 8 : 6);
     const digits = chart.unit ? 0 : 2;
     const most = chart.most || 1;
-    const annotations = !shown ? [] : chart.values.flatMap((row, y) => row.flatMap((value, x) => value == null ? [] : [{
-      x, y, text: value.toFixed(digits), showarrow: false, font: { size: 11, color: value > 0.55 * most ? css("--surface") : css("--soft") },
-    }]));
-    const axis = { tickvals: places, ticktext: names, showgrid: false, range: [-0.5, count - 0.5], tickfont: { size: count > 10 ? 9 : 10.5 } };
-    return [[{
-      type: "heatmap", x: places, y: places, z: chart.values, text, hoverinfo: "text", zmin: 0, zmax: most, xgap: 1.5, ygap: 1.5, showscale: false,
-      colorscale: [[0, css("--zero")], [1, css("--accent")]],
-    }], layout({ annotations, margin: { l: 10, r: 4, t: 4, b: 10 }, xaxis: { ...axis, tickangle: -40 }, yaxis: { ...axis, range: [count - 0.5, -0.5] } })];
+    const annotations = !shown
+      ? []
+      : chart.values.flatMap((row, y) =>
+          row.flatMap((value, x) =>
+            value == null
+              ? []
+              : [
+                  {
+                    x,
+                    y,
+                    text: value.toFixed(digits),
+                    showarrow: false,
+                    font: { size: 11, color: value > 0.55 * most ? css("--surface") : css("--soft") },
+                  },
+                ],
+          ),
+        );
+    const axis = {
+      tickvals: places,
+      ticktext: names,
+      showgrid: false,
+      range: [-0.5, count - 0.5],
+      tickfont: { size: count > 10 ? 9 : 10.5 },
+    };
+    return [
+      [
+        {
+          type: "heatmap",
+          x: places,
+          y: places,
+          z: chart.values,
+          text,
+          hoverinfo: "text",
+          zmin: 0,
+          zmax: most,
+          xgap: 1.5,
+          ygap: 1.5,
+          showscale: false,
+          colorscale: [
+            [0, css("--zero")],
+            [1, css("--accent")],
+          ],
+        },
+      ],
+      layout({
+        annotations,
+        margin: { l: 10, r: 4, t: 4, b: 10 },
+        xaxis: { ...axis, tickangle: -40 },
+        yaxis: { ...axis, range: [count - 0.5, -0.5] },
+      }),
+    ];
   }
 
   const unpacked = new Map();
@@ -95,7 +236,8 @@
   const tip = document.body.appendChild(Object.assign(document.createElement("div"), { id: "tip", hidden: true }));
 
   function map(chart, box) {
-    const x = column(chart.x), y = column(chart.y);
+    const x = column(chart.x),
+      y = column(chart.y);
     const type = webgl && chart.count > 3000 ? "scattergl" : "scatter";
     const step = type === "scatter" ? Math.ceil(chart.count / 5000) : 1; // what a browser without WebGL can draw
     const size = Math.max(2, Math.min(8, 280 / Math.sqrt(chart.count)));
@@ -104,42 +246,85 @@
     const frame = { visible: false, fixedrange: false };
     const look = layout({
       modebar: { bgcolor: "rgba(0,0,0,0)", color: css("--soft"), activecolor: css("--accent") },
-      dragmode: "pan", hovermode: "closest", margin: { l: 8, r: 8, t: 8, b: 8 }, xaxis: { ...frame, constrain: "domain" }, yaxis: { ...frame, scaleanchor: "x" },
-      showlegend: true, uirevision: "keep", // the part that is looked at stays when the colour changes
-      legend: narrow ? { orientation: "h", y: 0, yanchor: "top", itemsizing: "constant" } : { itemsizing: "constant", y: 0.94, font: { size: 11.5 } },
+      dragmode: "pan",
+      hovermode: "closest",
+      margin: { l: 8, r: 8, t: 8, b: 8 },
+      xaxis: { ...frame, constrain: "domain" },
+      yaxis: { ...frame, scaleanchor: "x" },
+      showlegend: true,
+      uirevision: "keep", // the part that is looked at stays when the colour changes
+      legend: narrow
+        ? { orientation: "h", y: 0, yanchor: "top", itemsizing: "constant" }
+        : { itemsizing: "constant", y: 0.94, font: { size: 11.5 } },
     });
     box.nodes = []; // positions of the nodes of each trace
     const trace = (nodes, name, marker) => {
       box.nodes.push(nodes);
       const places = { x: Float32Array.from(nodes, (at) => x[at]), y: Float32Array.from(nodes, (at) => y[at]) };
-      return { type, mode: "markers", name: plain(name), ...places, marker: { size, opacity: 0.8, line: { width: 0 }, ...marker }, hoverinfo: "none" };
+      return {
+        type,
+        mode: "markers",
+        name: plain(name),
+        ...places,
+        marker: { size, opacity: 0.8, line: { width: 0 }, ...marker },
+        hoverinfo: "none",
+      };
     };
     const all = Array.from({ length: Math.ceil(chart.count / step) }, (_, at) => at * step);
     if (!picked) return [[trace(all, "nodes", { color: css("--accent") })], { ...look, showlegend: false }];
     const values = column(picked.values);
     if (!picked.classes) {
-      const [shade, bar] = scale(picked.name, Float32Array.from(all, (at) => values[at]));
-      return [[trace(all, picked.name, { color: shade, colorscale: "Viridis", showscale: true, colorbar: bar })], { ...look, showlegend: false }];
+      const [shade, bar] = scale(
+        picked.name,
+        Float32Array.from(all, (at) => values[at]),
+      );
+      return [
+        [trace(all, picked.name, { color: shade, colorscale: "Viridis", showscale: true, colorbar: bar })],
+        { ...look, showlegend: false },
+      ];
     }
     const groups = new Map();
-    all.forEach((at) => { if (!groups.has(values[at])) groups.set(values[at], []); groups.get(values[at]).push(at); });
+    all.forEach((at) => {
+      if (!groups.has(values[at])) groups.set(values[at], []);
+      groups.get(values[at]).push(at);
+    });
     const palette = colours();
-    const rest = [[NONE, picked.none], [OTHER, picked.other]].filter(([code]) => groups.has(code));
+    const rest = [
+      [NONE, picked.none],
+      [OTHER, picked.other],
+    ].filter(([code]) => groups.has(code));
     const own = picked.classes.map((name, at) => [at, name]).filter(([code]) => groups.has(code));
-    return [[
-      ...rest.map(([code, name]) => trace(groups.get(code), name, { color: css("--rest") })),
-      ...own.map(([at, name]) => trace(groups.get(at), cut(name, 28), { color: palette[at % 8], symbol: SYMBOLS[Math.floor(at / 8) % 3] })),
-    ], look];
+    return [
+      [
+        ...rest.map(([code, name]) => trace(groups.get(code), name, { color: css("--rest") })),
+        ...own.map(([at, name]) =>
+          trace(groups.get(at), cut(name, 28), { color: palette[at % 8], symbol: SYMBOLS[Math.floor(at / 8) % 3] }),
+        ),
+      ],
+      look,
+    ];
   }
 
   // Colours of numbers, by their logarithm where a few are far larger than the others.
   function scale(name, values) {
-    const most = values.reduce((a, b) => Math.max(a, b), -Infinity), least = values.reduce((a, b) => Math.min(a, b), Infinity);
+    const most = values.reduce((a, b) => Math.max(a, b), -Infinity),
+      least = values.reduce((a, b) => Math.min(a, b), Infinity);
     const mean = values.reduce((a, b) => a + b, 0) / Math.max(values.length, 1);
-    const bar = { thickness: 10, len: 0.6, outlinewidth: 0, title: { text: plain(cut(name, 24)), side: "right", font: { size: 11 } }, tickfont: { size: 10.5 } };
+    const bar = {
+      thickness: 10,
+      len: 0.6,
+      outlinewidth: 0,
+      title: { text: plain(cut(name, 24)), side: "right", font: { size: 11 } },
+      tickfont: { size: 10.5 },
+    };
     if (!(least >= 0 && most > 5 * mean)) return [values, bar];
-    const ticks = [0, 1, 3, 10, 30, 100, 300, 1000, 3000, 1e4, 3e4, 1e5, 1e6].filter((value) => value >= least && value <= most);
-    Object.assign(bar, { tickvals: ticks.map((value) => Math.log10(1 + value)), ticktext: ticks.map((value) => value.toLocaleString("en")) });
+    const ticks = [0, 1, 3, 10, 30, 100, 300, 1000, 3000, 1e4, 3e4, 1e5, 1e6].filter(
+      (value) => value >= least && value <= most,
+    );
+    Object.assign(bar, {
+      tickvals: ticks.map((value) => Math.log10(1 + value)),
+      ticktext: ticks.map((value) => value.toLocaleString("en")),
+    });
     return [values.map((value) => Math.log10(1 + value)), bar];
   }
 
@@ -153,7 +338,11 @@
     const at = box.nodes[event.points[0].curveNumber]?.[event.points[0].pointNumber];
     if (at === undefined) return;
     const title = Object.assign(document.createElement("b"), { textContent: chart.ids ? chart.ids[at] : at });
-    const rows = chart.columns.slice(0, 8).map((part) => Object.assign(document.createElement("div"), { textContent: part.name + ": " + shownValue(part, at) }));
+    const rows = chart.columns
+      .slice(0, 8)
+      .map((part) =>
+        Object.assign(document.createElement("div"), { textContent: part.name + ": " + shownValue(part, at) }),
+      );
     tip.replaceChildren(title, ...rows);
     tip.hidden = false;
     const { clientX, clientY } = event.event;
@@ -164,7 +353,12 @@
   const kinds = { lines, intervals, matrix, map };
   const boxes = [...document.querySelectorAll("[data-chart]")];
   const small = { displayModeBar: false, responsive: true };
-  const big = { displaylogo: false, responsive: true, scrollZoom: true, modeBarButtons: [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d", "toImage"]] };
+  const big = {
+    displaylogo: false,
+    responsive: true,
+    scrollZoom: true,
+    modeBarButtons: [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d", "toImage"]],
+  };
 
   function draw(box) {
     const chart = data[Number(box.dataset.chart)];
@@ -174,13 +368,15 @@
     if (chart.kind === "map" && !box.dataset.hears) {
       box.dataset.hears = "yes";
       box.on("plotly_hover", (event) => hover(box, chart, event));
-      box.on("plotly_unhover", () => { tip.hidden = true; });
+      box.on("plotly_unhover", () => {
+        tip.hidden = true;
+      });
     }
     return done;
   }
 
   function colour() {
-    root.dataset.theme = printing ? "light" : chosen ?? (dark.matches ? "dark" : "light");
+    root.dataset.theme = printing ? "light" : (chosen ?? (dark.matches ? "dark" : "light"));
   }
 
   async function drawAll() {
@@ -204,7 +400,10 @@
     drawAll();
   }
 
-  document.getElementById("theme").addEventListener("click", () => { chosen = root.dataset.theme === "dark" ? "light" : "dark"; drawAll(); });
+  document.getElementById("theme").addEventListener("click", () => {
+    chosen = root.dataset.theme === "dark" ? "light" : "dark";
+    drawAll();
+  });
   document.getElementById("colour")?.addEventListener("change", () => draw(document.querySelector(".chart.map")));
   dark.addEventListener("change", drawAll);
   addEventListener("beforeprint", () => print(true));
