@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from importlib.util import find_spec
 
 
 class DsslError(ValueError):
@@ -32,6 +33,22 @@ class LostError(RunError):
 
 class ProbeError(DsslError):
     """Labels, splits or embeddings do not allow a probe."""
+
+
+class MissingExtraError(DsslError):
+    """An optional library is not installed."""
+
+
+def require(module: str, *, extra: str) -> None:
+    """Refuse to continue without an optional library, and name the extra that installs it.
+
+    >>> require("no_such_library", extra="tune")
+    Traceback (most recent call last):
+        ...
+    dssl.errors.MissingExtraError: no_such_library is not installed; run: pip install 'dssl[tune]'
+    """
+    if find_spec(module) is None:
+        raise MissingExtraError(f"{module} is not installed; run: pip install 'dssl[{extra}]'")
 
 
 def nearest(word: str, choices: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dssl.config.resolve import resolve
-from dssl.errors import ConfigError, RunError
+from dssl.errors import ConfigError, MissingExtraError, RunError
 from dssl.runs import run_folder, workflow
 from dssl.runs.ray import fit_on_ray
 
@@ -27,8 +27,8 @@ SETTINGS = {
 
 
 def test_without_ray_one_line_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ray.train", None)
-    with pytest.raises(ConfigError, match=r"use `pip install dssl\[ray\]`"):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'dssl\[ray\]'"):
         fit_on_ray(resolve(SETTINGS), tmp_path / "r", num_workers=2)
 
 

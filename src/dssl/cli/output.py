@@ -64,11 +64,8 @@ def evaluation(folder: Path, result: Mapping[str, Any]) -> None:
     console.print(_evaluation_table(result))
     console.print(escape(_splits_line(result)), soft_wrap=True, highlight=False)
     reasons = [f"no {part}: {reason}" for part, reason in result.get("skipped", {}).items()]
-    for text in [
-        *reasons,
-        result.get("verdict", ""),
-        f"open {folder / run_folder.PICTURE}, or see all: dssl report {folder}",
-    ]:
+    drawn = f"open {folder / run_folder.PICTURE}, or see all: dssl report {folder}"
+    for text in [*reasons, result.get("verdict", ""), "" if "map" in result.get("skipped", {}) else drawn]:
         if text:
             console.print(escape(text), soft_wrap=True, highlight=False)
 

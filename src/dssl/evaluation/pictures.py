@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dssl.errors import DsslError
+from dssl.errors import DsslError, require
 from dssl.rng import stream
 from dssl.runtime.files import replacing
 
@@ -134,6 +134,7 @@ def _dots(axes: Axes, points: NDArray[np.float64], colour: str, marker: str, siz
 
 def new_figure(width: float, height: float, *, panels: bool = True) -> tuple[Figure, Any]:
     """A figure that belongs to no window system and to no global state."""
+    require("matplotlib", extra="plots")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

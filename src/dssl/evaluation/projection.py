@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dssl.errors import DsslError
+from dssl.errors import DsslError, require
 from dssl.model.embeddings import EMBEDDINGS, Embeddings, EmbeddingsError
 from dssl.rng import integer, stream
 from dssl.runtime.files import replacing
@@ -128,6 +128,7 @@ def _kind(values: NDArray[np.float32], kind: Kind) -> str:
 
 
 def _tsne(components: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
+    require("openTSNE", extra="report")
     from openTSNE import TSNE
 
     few = len(components) < 1000

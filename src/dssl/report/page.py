@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from dssl.config.fields import changed, values
 from dssl.config.toml import to_toml
-from dssl.errors import RunError
+from dssl.errors import RunError, require
 from dssl.report import charts as charts
 from dssl.report import facts as of
 from dssl.report.facts import Facts
@@ -56,6 +56,8 @@ def write(
         out: the file; by default ``report.html`` in the run folder, or ``comparison.html`` beside the first.
         on_stage: called with the name of each part before it starts.
     """
+    for module in ("jinja2", "plotly"):
+        require(module, extra="report")
     if len({folder.resolve() for folder in folders}) != len(folders):
         raise RunError("a run is named twice; name each run once")
     found = [of.read(folder) for folder in folders]

@@ -12,7 +12,7 @@ from typing import Any
 from dssl.config.schema import Config
 from dssl.config.toml import from_toml, to_toml
 from dssl.data.load import with_full_paths
-from dssl.errors import ConfigError, RunError
+from dssl.errors import ConfigError, RunError, require
 from dssl.runs import run_folder, workflow
 
 
@@ -38,11 +38,10 @@ def fit_on_ray(
         max_failures: how often the workers are started again.
         storage: where Ray keeps its own notes; by default ``~/ray_results``.
     """
-    try:
-        from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
-        from ray.train.torch import TorchConfig, TorchTrainer
-    except ImportError:
-        raise ConfigError("fit_on_ray needs Ray, which is not installed; use `pip install dssl[ray]`") from None
+    require("ray", extra="ray")
+    from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
+    from ray.train.torch import TorchConfig, TorchTrainer
+
     from dssl.runtime import distributed
 
     if num_workers < 1:

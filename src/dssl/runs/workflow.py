@@ -204,7 +204,7 @@ def evaluate(
         settings: likewise, as ``key=value`` texts.
         on_stage: called with the name of each part before it starts.
     """
-    from dssl.errors import ProbeError
+    from dssl.errors import MissingExtraError, ProbeError
     from dssl.evaluation import evaluate as evaluation
     from dssl.evaluation import pictures, projection, splits
     from dssl.evaluation.probe import SCALINGS
@@ -247,15 +247,19 @@ def evaluate(
         result["links"] = _hidden_links(config, graph)
     files.write_json(folder / EVALUATION, result)
     on_stage("map")
-    places = projection.map_of(folder)
-    pictures.embedding_map(
-        places.points,
-        folder / PICTURE,
-        labels=graph.y,
-        class_names=graph.class_names,
-        title=f"Map of {graph.name}",
-        note=places.words,
-    )
+    try:
+        places = projection.map_of(folder)
+        pictures.embedding_map(
+            places.points,
+            folder / PICTURE,
+            labels=graph.y,
+            class_names=graph.class_names,
+            title=f"Map of {graph.name}",
+            note=places.words,
+        )
+    except MissingExtraError as error:  # the evaluation itself needs no optional library
+        result.setdefault("skipped", {})["map"] = str(error)
+        files.write_json(folder / EVALUATION, result)
     return result
 
 

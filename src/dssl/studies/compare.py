@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dssl.data.load import FOR_FILES, is_file, read_graph
-from dssl.errors import ConfigError, RunError
+from dssl.errors import ConfigError, RunError, require
 from dssl.model.estimator import CONFIG
 from dssl.runtime import files
 from dssl.studies import experiments
@@ -165,6 +165,7 @@ def compare(
         on_plan: called with the number of jobs.
         on_record: called with each job and its record.
     """
+    require("matplotlib", extra="plots")
     if (out / CONFIG).exists():
         raise RunError(f"{out} holds a fitted model; give another folder for the comparison")
     graph = read_graph(source)

@@ -35,7 +35,7 @@ from dssl.config.resolve import resolve
 from dssl.config.schema import Config, GraphSettings
 from dssl.config.toml import to_toml
 from dssl.data.load import read_graph, with_full_paths
-from dssl.errors import ConfigError, DsslError, RunError, nearest
+from dssl.errors import ConfigError, DsslError, RunError, nearest, require
 from dssl.graph.preparation import OF_MODEL
 from dssl.rng import integer, stream
 from dssl.runtime import environment, files
@@ -107,6 +107,7 @@ def search(
         command: what the user called, for the recipe.
         on_trial: called after each trial with how many there are, its value (none if it failed) and the best so far.
     """
+    require("optuna", extra="tune")
     if select not in get_args(Select):
         known = get_args(Select)
         raise ConfigError(f"unknown criterion {select!r}{nearest(select, known)}; use one of {', '.join(known)}")

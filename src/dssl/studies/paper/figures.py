@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from dssl.config.fields import locate
 from dssl.config.resolve import resolve
 from dssl.config.schema import Config
-from dssl.errors import DsslError
+from dssl.errors import DsslError, require
 from dssl.rng import stream
 from dssl.runtime import files
 from dssl.studies import experiments
@@ -103,6 +103,7 @@ def figures(
     """
     from dssl.data.datasets import available
 
+    require("matplotlib", extra="plots")
     asked = graphs_of(options, GRAPHS)
     graphs = [graph for graph in asked if available(graph)]
     told = on_record or (lambda _job, _record: None)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dssl.config.methods import METHODS
-from dssl.errors import ConfigError, RunError, nearest
+from dssl.errors import ConfigError, RunError, nearest, require
 from dssl.runtime import files
 from dssl.studies import experiments
 from dssl.studies.experiments import Job, Record
@@ -67,6 +67,7 @@ def reproduce(
     if name not in TABLES:
         known = (*TABLES, FIGURES)
         raise ConfigError(f"unknown table {name!r}{nearest(name, known) or '; use ' + ', '.join(known)}")
+    require("matplotlib", extra="plots")
     plan, write = TABLES[name]
     jobs = plan(options)
     if not jobs and plan is not _nothing:
