@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dssl.config.resolve import resolve
-from dssl.errors import ConfigError, MissingExtraError, RunError
+from dssl.errors import MissingExtraError, RunError
 from dssl.runs import run_folder, workflow
 from dssl.runs.ray import fit_on_ray
 
