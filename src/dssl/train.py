@@ -1,9 +1,23 @@
-"""The only training loop."""
+"""The only training loop: a `Method` and a graph in, a trained method out.
+
+>>> from dssl.methods.dgi import DGI
+>>> from dssl.nn import encoders
+>>> graph = Graph.from_edges([0, 1, 2, 3], [1, 2, 3, 0], x=[[1, 0], [0, 1], [1, 0], [0, 1]])
+>>> encoder = encoders.build("gcn", in_dim=2, dim=3, hidden_dim=4, layers=1, dropout=0.0, batch_norm=False)
+>>> method = DGI(encoder)
+>>> settings = {"learning_rate": 0.01, "weight_decay": 0.0, "batch_size": 0, "fanout": (10,)}
+>>> train(method, graph, epochs=2, seed=0, device=device("cpu"), **settings)
+2
+>>> method.embed(graph).shape
+(4, 3)
+"""
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,17 +30,18 @@ from dssl import rng
 from dssl.errors import ConfigError, RunError
 from dssl.graph import Graph
 from dssl.kernels import buffers
-from dssl.methods import Method
+from dssl.methods import InPlaceMethod, Method
 from dssl.nn.batches import ALL
 from dssl.runtime import distributed
 from dssl.runtime.files import replacing
 from dssl.runtime.processes import threads
+from dssl.runtime.scale import IN_MEMORY, Scale
 
 Record = dict[str, float]
 
 
 def device(name: str) -> torch.device:
-    """Return the torch device of a name; ``auto`` is a GPU if there is one."""
+    """Return the torch device of a name; ``auto`` is a GPU where one is available."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -48,6 +63,7 @@ def train(
     fanout: Sequence[int],
     seed: int,
     device: torch.device,
+    scale: Scale = IN_MEMORY,
     patience: int = 0,
     tolerance: float = 0.0,
     checkpoint: Path | None = None,
@@ -56,11 +72,11 @@ def train(
 ) -> int:
     """Train a method on a graph; return the number of epochs after which it stopped.
 
-    The stream of random numbers of an epoch follows from the seed and its number. So a checkpoint needs no state
-    of a generator, and training that goes on from one ends with the same bytes as training that never stopped.
+    The random numbers of an epoch follow from the seed and its number. So a checkpoint needs no state of a generator,
+    and resumed training ends with the same bytes as training without a break.
 
     In a process group each process takes a part of every batch, and all make the same steps: see
-    `dssl.runtime.distributed`. The first one writes the checkpoints, and gives the others what it reads.
+    `dssl.runtime.distributed`. The first one writes the checkpoints, and broadcasts the one that it reads.
 
     Args:
         method: a `Method`, trained in place.
@@ -72,15 +88,16 @@ def train(
         fanout: neighbours sampled per ring in mini-batches.
         seed: seed of the run.
         device: where to train.
+        scale: whether the preparation of the graph is computed at once or by blocks.
         patience: epochs over which `Plateau` averages the loss; 0 never stops early.
-        tolerance: share of the decrease so far that they must add.
+        tolerance: fraction of the decrease so far that they must add.
         checkpoint: file to resume from if it exists, and to write to.
         checkpoint_every: epochs between two checkpoints.
         on_epoch: called with the number and the record of each epoch done (from 1).
     """
     method.to(device)
     steps = cast(Method, method)
-    steps.prepare(graph, seed=seed)
+    steps.prepare(graph, seed=seed, scale=scale)
     distributed.start_alike(method)
     if distributed.world() > 1 and not batch_size:  # all centres at once, with all neighbours, split like any batch
         batch_size, fanout = graph.num_nodes, (ALL,)
@@ -90,19 +107,19 @@ def train(
     if checkpoint is not None:
         with distributed.file_of_first(checkpoint) as found:
             done = 0 if found is None else _restore(found, method, optimizer, plateau)
-    # Batches are made in a thread of their own, and threads that wait for each other's core spin: leave it one.
-    own = max(torch.get_num_threads() - 1, 1) if batch_size else 0
-    with buffers.reused(alike=not batch_size), threads(own):
+    with _resources(mini_batches=batch_size > 0):
         while done < epochs and not plateau.reached:
             method.train()
+            steps.before_epoch(done, epochs)
             with rng.seeded(seed, "train", done, *([distributed.rank()] if distributed.rank() else [])):
                 for batch in steps.batches(
                     graph, batch_size=batch_size, fanout=fanout, seed=seed, epoch=done, device=device
                 ):
-                    loss = method(batch)
-                    if not bool(torch.isfinite(loss)):
-                        raise RunError(f"the loss is not finite in epoch {done + 1}; lower train.learning_rate")
-                    if loss.requires_grad:  # a table of vectors has moved its rows already
+                    if isinstance(method, InPlaceMethod):
+                        _finite(method.update(batch), done)
+                    else:
+                        loss = method(batch)
+                        _finite(loss.item(), done)
                         optimizer.zero_grad(set_to_none=True)
                         loss.backward()
                         distributed.average_gradients(parameters)
@@ -119,15 +136,31 @@ def train(
     return done
 
 
-class Plateau:
-    """Tells when training has levelled off: the loss is compared with itself, no label is needed.
+def _finite(loss: float, epoch: int) -> None:
+    if not math.isfinite(loss):
+        raise RunError(f"the loss is not finite in epoch {epoch + 1}; lower train.learning_rate")
 
-    The loss of an epoch is noisy and keeps falling by ever less, and may be of either sign. So means of ``patience``
-    epochs are compared, and what the last ones gained is measured against the whole decrease since the first epoch.
+
+@contextmanager
+def _resources(*, mini_batches: bool) -> Iterator[None]:
+    """Reuse large arrays from step to step, and leave a core to the thread that prepares mini-batches.
+
+    Compute threads that share a core with it would spin while they wait for each other.
+    """
+    own = max(torch.get_num_threads() - 1, 1) if mini_batches else 0
+    with buffers.reused(alike=not mini_batches), threads(own):
+        yield
+
+
+class Plateau:
+    """Detects when training has levelled off, by the loss alone.
+
+    The loss of an epoch is noisy, falls ever more slowly, and may have either sign. So means of ``patience`` epochs are
+    compared, and the gain of the last ones is measured against the whole decrease since the first epoch.
 
     Args:
         patience: epochs per mean; 0 never stops.
-        tolerance: share of the decrease so far that the last ``patience`` epochs must add.
+        tolerance: fraction of the decrease so far that the last ``patience`` epochs must add.
 
     >>> plateau = Plateau(2, 0.1)
     >>> losses = [9, 5, 1.1, 0.9, 0.9, 0.9]
@@ -141,13 +174,13 @@ class Plateau:
         self.recent: deque[float] = deque(maxlen=2 * patience)
 
     def add(self, loss: float) -> None:
-        """Take the loss of the next epoch."""
+        """Add the loss of the next epoch."""
         self.first = loss if self.first is None else self.first
         self.recent.append(loss)
 
     @property
     def reached(self) -> bool:
-        """Whether the last epochs gained too little to go on."""
+        """Whether the last epochs gained too little to continue."""
         if not self.patience or self.first is None or len(self.recent) < 2 * self.patience:
             return False
         losses = list(self.recent)
@@ -155,27 +188,27 @@ class Plateau:
         return before - now <= self.tolerance * max(self.first - now, 0.0)
 
     def to_text(self) -> str:
-        """Return the state exactly, as `from_text` takes it."""
+        """Return the exact state for `from_text`."""
         return " ".join(loss.hex() for loss in ([] if self.first is None else [self.first, *self.recent]))
 
     def from_text(self, text: str) -> None:
-        """Take over a state that `to_text` returned."""
+        """Restore a state from `to_text`."""
         losses = [float.fromhex(part) for part in text.split()]
         self.first = losses[0] if losses else None
         self.recent.clear()
         self.recent.extend(losses[1:])
 
 
-def _save(path: Path, method: nn.Module, optimizer: torch.optim.Adam, plateau: Plateau, done: int) -> None:
+def _save(path: Path, method: nn.Module, optimizer: torch.optim.Optimizer, plateau: Plateau, done: int) -> None:
     tensors = {f"method.{name}": value.contiguous() for name, value in method.state_dict().items()}
     for index, state in optimizer.state_dict()["state"].items():
-        tensors |= {f"adam.{index}.{name}": value.contiguous() for name, value in state.items()}
+        tensors |= {f"optimizer.{index}.{name}": value.contiguous() for name, value in state.items()}
     notes = {"epoch": str(done), "losses": plateau.to_text()}
     with replacing(path) as temporary:
         save_file({name: value.cpu().clone() for name, value in tensors.items()}, temporary, notes)
 
 
-def _restore(path: Path, method: nn.Module, optimizer: torch.optim.Adam, plateau: Plateau) -> int:
+def _restore(path: Path, method: nn.Module, optimizer: torch.optim.Optimizer, plateau: Plateau) -> int:
     try:
         with safe_open(path, framework="pt") as file:
             notes: dict[str, str] = file.metadata() or {}
@@ -185,7 +218,7 @@ def _restore(path: Path, method: nn.Module, optimizer: torch.optim.Adam, plateau
         )
         state: dict[int, dict[str, Any]] = {}
         for name, value in tensors.items():
-            if name.startswith("adam."):
+            if name.startswith("optimizer."):
                 _, index, field = name.split(".", 2)
                 state.setdefault(int(index), {})[field] = value
         optimizer.load_state_dict({**optimizer.state_dict(), "state": state})

@@ -20,7 +20,6 @@ PLAIN: dict[str, Any] = {
     "link_drop_2": 0.4,
     "feature_mask_1": 0.3,
     "feature_mask_2": 0.1,
-    "epochs": 10,
 }
 
 
@@ -58,7 +57,7 @@ def test_no_gradient_reaches_the_target_and_it_follows_slowly() -> None:
     before = method.target[0].layers[0].weight.clone()
     with torch.no_grad():
         weight.add_(1.0)
-    method._epoch = 5  # half way: τ is half way between 0.8 and 1
+    method.before_epoch(5, 10)  # half way: τ is half way between 0.8 and 1
     method.after_step()
     torch.testing.assert_close(method.target[0].layers[0].weight, 0.9 * before + 0.1 * weight.detach())
 

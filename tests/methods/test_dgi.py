@@ -7,10 +7,11 @@ import math
 import torch
 
 from dssl import rng
-from dssl.methods.dgi import DGI, infomax
+from dssl.methods.dgi import DGI
 from dssl.nn import augment, encoders
 from dssl.nn.batches import full_batch
 from dssl.nn.heads import Bilinear
+from dssl.nn.losses import infomax
 from tests.graphs import CPU, random_graph
 
 

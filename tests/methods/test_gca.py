@@ -13,9 +13,10 @@ import torch
 from dssl import rng
 from dssl.graph import Graph
 from dssl.methods import gca
-from dssl.methods.gca import GCA, contrast, extent, link_scores, node_centrality, unimportance
+from dssl.methods.gca import GCA, extent, link_scores, node_centrality, unimportance
 from dssl.nn import encoders
 from dssl.nn.batches import full_batch
+from dssl.nn.losses import info_nce
 from tests.graphs import CPU, random_graph
 
 PLAIN: dict[str, Any] = {
@@ -44,12 +45,12 @@ def test_the_contrast_is_equations_1_and_2() -> None:
             below = e(own[i], other[i])
             below += sum(e(own[i], other[k]) + e(own[i], own[k]) for k in range(5) if k != i)
             total += math.log(e(own[i], other[i]) / below)
-    assert math.isclose(float(contrast(u, v, 0.4)), -total / 10, rel_tol=1e-5)
+    assert math.isclose(float(info_nce(u, v, 0.4, within=True)), -total / 10, rel_tol=1e-5)
 
 
 def test_the_gradient_of_the_contrast_is_finite() -> None:
     u = torch.randn(4, 3, requires_grad=True)
-    contrast(u, torch.randn(4, 3), 0.1).backward()
+    info_nce(u, torch.randn(4, 3), 0.1, within=True).backward()
     assert torch.isfinite(u.grad).all()
 
 

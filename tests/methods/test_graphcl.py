@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from dssl import rng
-from dssl.methods.graphcl import GraphCL, nt_xent
+from dssl.methods.graphcl import GraphCL
 from dssl.nn import augment, encoders
 from dssl.nn.batches import full_batch
+from dssl.nn.losses import info_nce
 from tests.graphs import CPU, random_graph
 
 PLAIN: dict[str, Any] = {
@@ -60,8 +61,8 @@ def test_nt_xent_is_a_softmax_over_the_nodes_of_the_other_view() -> None:
         for n in range(6):
             below = sum(math.exp(sim(own[n], other[m]) / 0.3) for m in range(6))
             total -= math.log(math.exp(sim(own[n], other[n]) / 0.3) / below)
-    assert math.isclose(float(nt_xent(first, second, 0.3)), total / 12, rel_tol=1e-5)
-    assert float(nt_xent(first[:1], second[:1], 0.3)) == 0
+    assert math.isclose(float(info_nce(first, second, 0.3)), total / 12, rel_tol=1e-5)
+    assert float(info_nce(first[:1], second[:1], 0.3)) == 0
 
 
 @pytest.mark.parametrize("view", augment.VIEWS)

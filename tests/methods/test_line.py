@@ -34,12 +34,13 @@ def test_halves_are_of_length_one_and_the_second_knows_like_neighbours() -> None
 
 def test_links_are_drawn_in_proportion_to_their_weights() -> None:
     graph = Graph.from_edges([0, 2], [1, 3], weights=[1e-6, 1.0])
-    method = LINE(4, negatives=1, step_size=0.1, epochs=50)
+    method = LINE(4, negatives=1, step_size=0.1)
     method.prepare(graph, seed=0)
     before = method.table.detach().clone()
     for epoch in range(50):
+        method.before_epoch(epoch, 50)
         for batch in method.batches(graph, batch_size=0, fanout=(1,), seed=0, epoch=epoch, device=CPU):
-            method(batch)
+            method.update(batch)
     moved = (method.table.detach() - before).abs().sum(dim=1)
     assert moved[2:].min() > 10 * moved[:2].max()  # which are drawn as negatives alone
 

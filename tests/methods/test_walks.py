@@ -9,8 +9,7 @@ import pytest
 
 from dssl import rng
 from dssl.graph import Graph
-from dssl.methods import _walks
-from dssl.methods import table as lookup
+from dssl.methods import _walks, table
 from dssl.methods.node2vec import Node2Vec
 from tests.graphs import CPU, random_graph
 
@@ -158,12 +157,12 @@ def test_layers_are_changed_with_their_chances() -> None:
 
 def test_windows_do_not_follow_the_first_steps_of_walks() -> None:
     graph = Graph.from_edges(np.zeros(10, np.int64), np.arange(1, 11))  # from 0 to ten others
-    method = Node2Vec(4, return_weight=1, away_weight=1, walk_length=1, window=10, negatives=1, step_size=0.1, epochs=1)
+    method = Node2Vec(4, return_weight=1, away_weight=1, walk_length=1, window=10, negatives=1, step_size=0.1)
     method.prepare(graph, seed=0)
     with pytest.MonkeyPatch.context() as patched:
         seeds = []
-        patched.setattr(lookup, "train_walks", lambda *given: seeds.append(int(given[-1])) or (0.0, 1))
-        list(map(method, method.batches(graph, batch_size=0, fanout=(), seed=0, epoch=0, device=CPU)))
+        patched.setattr(table, "train_walks", lambda *given: seeds.append(int(given[-1])) or (0.0, 1))
+        list(map(method.update, method.batches(graph, batch_size=0, fanout=(), seed=0, epoch=0, device=CPU)))
         ((_, number),) = method.batches(graph, batch_size=0, fanout=(), seed=0, epoch=0, device=CPU)
     assert seeds == [rng.integer(number, "pairs")]
     assert number not in seeds

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -170,11 +172,31 @@ def test_a_module_of_ones_own() -> None:
         def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
             return self.layer(x, edge_index)
 
-    encoder = Wrapped(Own(), dim=4, hops=1)
+    encoder = Wrapped(Own(), in_dim=7, dim=4, hops=1)
     graph = random_graph(wide=True)
     assert graph.x is not None
     found = encoder(full_batch(graph, CPU))
     torch.testing.assert_close(found, encoder(full_batch(graph.replace(x=graph.x.toarray()), CPU)))
+
+
+@pytest.mark.parametrize("name", ["gcn", "gat", "sage", "gin", "mlp", "hops", "own"])
+def test_reset_parameters_draws_as_the_constructor(name: str) -> None:
+    with rng.seeded(0, "init"):
+        own = Wrapped(torch.nn.ModuleList([GCNConv(7, 4)]), in_dim=7, dim=4)
+    first = own if name == "own" else make(name)
+    second = copy.deepcopy(first)
+    with torch.no_grad():
+        for parameter in second.parameters():
+            parameter.add_(1.0)
+    with rng.seeded(0, "init"):
+        second.reset_parameters()
+    for (key, one), other in zip(first.named_parameters(), second.parameters(), strict=True):
+        if name in ("gat", "own"):  # PyG's constructors draw more than once
+            assert bool((one == 0).all()) == bool((other == 0).all()) and float(other.abs().max()) < 1, key
+        else:
+            torch.testing.assert_close(one, other, msg=key)
+    second.reset_parameters()
+    assert any(not torch.equal(*both) for both in zip(first.parameters(), second.parameters(), strict=True))
 
 
 def test_unknown_encoder_names_the_nearest() -> None:

@@ -46,14 +46,14 @@ def test_factor_statistics(q: list[list[float]], entropy: float, most: float, in
     ],
 )
 def test_each_collapse_is_said_in_one_sentence(record: dict[str, float], word: str) -> None:
-    said = health.warnings(record, dim=64, num_factors=8)
-    assert len(said) == 1 and word in said[0]
+    said = health.collapses(record, health.limits(64, num_factors=8), dim=64)
+    assert len(said) == 1 and word in next(iter(said.values()))
 
 
 def test_one_factor_or_no_epoch_is_no_collapse_of_factors() -> None:
     record = {"effective_rank": 30.0, "factor_usage_max": 1.0, "factor_information": 0.0}
-    assert health.warnings(record, dim=64, num_factors=1) == []
-    assert health.warnings({}, dim=64, num_factors=8) == []
+    assert health.collapses(record, health.limits(64, num_factors=1), dim=64) == {}
+    assert health.collapses({}, health.limits(64, num_factors=8), dim=64) == {}
 
 
 def test_meter_weights_batches_by_their_centres() -> None:

@@ -13,6 +13,7 @@ from dssl.model.build import build
 from dssl.nn import encoders, layerwise
 from dssl.nn.batches import full_batch
 from dssl.runtime import out_of_core
+from dssl.runtime.scale import BY_BLOCKS
 from tests.graphs import random_graph
 
 CPU = torch.device("cpu")
@@ -66,7 +67,7 @@ def test_a_module_of_the_users_own(monkeypatch: pytest.MonkeyPatch) -> None:
     small_parts(monkeypatch)
     graph = random_graph()
     with rng.seeded(0, "init"):
-        encoder = encoders.Wrapped(Two(), dim=5, hops=2).eval()
+        encoder = encoders.Wrapped(Two(), in_dim=7, dim=5, hops=2).eval()
     whole = encoder(full_batch(graph, CPU)).detach().numpy()
     np.testing.assert_allclose(layerwise.encoded(encoder, graph, CPU), whole, atol=1e-5, rtol=1e-4)
 
@@ -77,11 +78,10 @@ def test_a_method_embeds_a_large_graph_as_a_small_one(method: str, monkeypatch: 
     config = resolve({"method": method})
     with rng.seeded(0, "init"):
         encoder = encoders.build("gcn", in_dim=7, dim=5, hidden_dim=6, layers=2, dropout=0.0, batch_norm=False)
-        model = build(config.method, encoder=encoder, dim=5, in_dim=7, epochs=2)
+        model = build(config.method, encoder=encoder, dim=5, in_dim=7)
     small = model.embed(graph)
     small_parts(monkeypatch)
-    monkeypatch.setattr(out_of_core, "LARGE", 30)
-    np.testing.assert_allclose(model.embed(graph), small, atol=1e-5, rtol=1e-4)
+    np.testing.assert_allclose(model.embed(graph, scale=BY_BLOCKS), small, atol=1e-5, rtol=1e-4)
 
 
 def test_parts_cover_the_nodes_once_whatever_the_degrees(monkeypatch: pytest.MonkeyPatch) -> None:

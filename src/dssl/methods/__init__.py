@@ -1,4 +1,4 @@
-"""One file per paper. A method is handed its encoder, owns its loss, and knows no optimiser, data set or file.
+"""One file per paper. A method gets an encoder, owns its loss, and has no optimiser, data set or file.
 
 The registry is `dssl.config.methods.METHODS`: a section of settings for each method, which names its class.
 """
@@ -6,38 +6,53 @@ The registry is `dssl.config.methods.METHODS`: a section of settings for each me
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from dssl.graph import Graph
+from dssl.runtime.scale import Scale
 
 
 class Method(Protocol):
-    """What the training loop asks of a method, which is also a `torch.nn.Module`."""
+    """The verbs that the training loop calls, in this order. A method is also a `torch.nn.Module`.
 
-    def prepare(self, graph: Graph, *, seed: int) -> None:
-        """Look at the graph once before training."""
+    Its ``forward(batch)`` returns the loss of a batch, and the loop follows the gradient. A method that trains itself
+    has `InPlaceMethod.update` instead.
+    """
+
+    def prepare(self, graph: Graph, *, seed: int, scale: Scale) -> None:
+        """Compute everything that depends on the graph alone, once before training."""
+
+    def before_epoch(self, epoch: int, epochs: int) -> None:
+        """Set everything that changes along the training, before epoch number ``epoch`` (from 0) of ``epochs``."""
 
     def batches(
         self, graph: Graph, *, batch_size: int, fanout: Sequence[int], seed: int, epoch: int, device: torch.device
     ) -> Iterator[Any]:
-        """Give the batches of an epoch: the same for the same seed and epoch, in any process."""
-
-    def forward(self, batch: Any) -> Tensor:
-        """Return the loss of a batch."""
+        """Return the batches of an epoch: the same for the same seed and epoch, in any process."""
 
     def after_step(self) -> None:
-        """Do what follows each step of the optimiser."""
+        """Run after each step of the optimiser."""
 
     def after_epoch(self) -> dict[str, float]:
-        """Do what follows each epoch; return its record for ``metrics.jsonl``, with at least ``loss``."""
+        """Run after each epoch; return its record for ``metrics.jsonl``, with at least ``loss``."""
 
-    def embed(self, graph: Graph) -> NDArray[np.float32]:
+    def embed(self, graph: Graph, *, scale: Scale) -> NDArray[np.float32]:
         """Return a vector for each node, shape ``(N, dim)``."""
 
+    def health_limits(self) -> dict[str, dict[str, float]]:
+        """Return the limits of a healthy training by name of the record, each ``{"below": …}`` or ``{"above": …}``."""
+
     def warnings(self) -> list[str]:
-        """Say in plain sentences what went wrong in training and what to change."""
+        """Return a sentence for each limit that the last epoch exceeded, with a remedy."""
+
+
+@runtime_checkable
+class InPlaceMethod(Method, Protocol):
+    """A method that updates its parameters itself, without an optimiser."""
+
+    def update(self, batch: Any) -> float:
+        """Train on a batch in place and return its loss."""

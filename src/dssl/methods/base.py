@@ -1,9 +1,9 @@
-"""What all methods with one encoder share: batches, the record of an epoch, the embedding, and moving averages."""
+"""The base class of methods with an encoder: batches, the record of an epoch, the embedding, and moving averages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -14,21 +14,24 @@ from dssl.graph import Graph
 from dssl.nn import health, layerwise
 from dssl.nn.batches import Batch, Batches, full_batch
 from dssl.nn.encoders import Encoder
-from dssl.runtime import distributed, out_of_core
+from dssl.runtime import distributed
+from dssl.runtime.scale import IN_MEMORY, Scale
 
 
-class Learner(nn.Module):
-    """A method that trains one encoder and whose embedding is `vectors`; a method adds its networks and its loss.
+class EncoderMethod(nn.Module):
+    """A method that trains one encoder. A subclass adds its networks and its loss, `forward`.
 
     Args:
         encoder: the encoder.
 
     Attributes:
-        augments: whether the loss looks at changed copies of a batch, so that averages over neighbours cannot be made
-            once for all.
+        augments: whether the loss changes links or features of a batch. Otherwise averages over neighbours are computed
+            once before training.
+        advice: the remedy for each exceeded limit of `health_limits`.
     """
 
     augments = True
+    advice: ClassVar[dict[str, str]] = {"effective_rank": "lower train.learning_rate"}
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
@@ -37,31 +40,34 @@ class Learner(nn.Module):
         self._last: dict[str, float] = {}
         self._batches = Batches()
 
+    @property
+    def reach(self) -> int:
+        """Steps of message passing that the loss of a centre depends on: by default those of the encoder."""
+        return self.encoder.hops
+
     def vectors(self, batch: Batch) -> Tensor:
-        """Return what the method calls the embedding of each node of a batch, shape ``(n, dim)``."""
-        return self.finished(self.encoder(batch), batch.num_centres)
+        """Return the embedding of each node of a batch, shape ``(n, dim)``."""
+        return self.finalize(self.encoder(batch))
 
-    def finished(self, h: Tensor, count: int | None = None) -> Tensor:  # noqa: ARG002
-        """Return the embedding that the encoder's output becomes, node by node, shape ``(n, dim)``: by default itself.
-
-        Args:
-            h: what the encoder gives, shape ``(n, dim)``.
-            count: how many of the rows, the first ones, are centres; by default all.
-        """
+    def finalize(self, h: Tensor) -> Tensor:
+        """Map the encoder's output to the embedding, row by row, shape ``(n, dim)``: by default the identity."""
         return h
 
-    def prepare(self, graph: Graph, *, seed: int) -> None:
-        """Look at the graph once before training."""
+    def prepare(self, graph: Graph, *, seed: int, scale: Scale = IN_MEMORY) -> None:
+        """Compute everything that depends on the graph alone, once before training: by default nothing."""
+
+    def before_epoch(self, epoch: int, epochs: int) -> None:
+        """Set everything that changes along the training: by default nothing."""
 
     def batches(
         self, graph: Graph, *, batch_size: int, fanout: Sequence[int], seed: int, epoch: int, device: torch.device
     ) -> Iterator[Any]:
-        """Give the batches of an epoch; a ``batch_size`` of 0 is the whole graph at once."""
+        """Return the batches of an epoch; a ``batch_size`` of 0 is the whole graph at once."""
         return self._batches.of(
             graph,
             batch_size=batch_size,
             fanout=fanout,
-            layers=self.encoder.hops,
+            layers=self.reach,
             seed=seed,
             epoch=epoch,
             device=device,
@@ -69,45 +75,51 @@ class Learner(nn.Module):
         )
 
     def after_step(self) -> None:
-        """Do what follows each step of the optimiser."""
+        """Run after each step of the optimiser: by default nothing."""
 
     def note(self, weight: int, loss: Tensor, embedding: Tensor, **terms: Tensor) -> Tensor:
-        """Count the loss, its terms and the embedding of a batch of ``weight`` centres.
+        """Record the loss, its terms and the embedding of a batch of ``weight`` centres.
 
         Returns:
             The loss; where several processes share the batch, weighted so that their mean is one over all centres.
         """
         if self.training:
-            values = {name: float(value.detach()) for name, value in {"loss": loss, **terms}.items()}
-            rank = health.effective_rank(embedding.detach()[:weight])
-            self._meter.add(weight, {**values, "effective_rank": rank})
+            self.record(weight, embedding, {"loss": loss, **terms})
         return loss * distributed.share(weight) if distributed.world() > 1 else loss
+
+    def record(self, weight: int, embedding: Tensor, values: dict[str, Tensor | float]) -> None:
+        """Add values of a batch of ``weight`` centres, and the effective rank of their embedding, to the epoch's."""
+        plain = {name: float(value.detach() if isinstance(value, Tensor) else value) for name, value in values.items()}
+        rank = health.effective_rank(embedding.detach()[:weight])
+        self._meter.add(weight, {**plain, "effective_rank": rank})
 
     def after_epoch(self) -> dict[str, float]:
         """Return the record of the epoch: means over its batches."""
         self._last = self._meter.read()
         return self._last
 
-    def embed(self, graph: Graph) -> NDArray[np.float32]:
+    def embed(self, graph: Graph, *, scale: Scale = IN_MEMORY) -> NDArray[np.float32]:
         """Return the embedding of each node, shape ``(N, dim)``; of a large graph layer by layer."""
         self.eval()
         device = next(self.parameters()).device
         with torch.no_grad():
-            if graph.num_nodes > out_of_core.LARGE:
-                return layerwise.mapped(self.finished, layerwise.encoded(self.encoder, graph, device), device)
+            if not scale.in_memory:
+                return layerwise.mapped(self.finalize, layerwise.encoded(self.encoder, graph, device), device)
             found = self.vectors(full_batch(graph, device))
         return cast("NDArray[np.float32]", found.cpu().numpy())
 
+    def health_limits(self) -> dict[str, dict[str, float]]:
+        """Return the limits beyond which `warnings` reports a collapse."""
+        return health.limits(self.encoder.dim)
+
     def warnings(self) -> list[str]:
-        """Say whether the representation collapsed, and what to change."""
-        rank, dim = self._last.get("effective_rank", float("inf")), self.encoder.dim
-        if rank >= max(0.02 * dim, min(1.2, dim)):
-            return []
-        return [f"the representation collapsed (effective rank {rank:.1f} of {dim}): lower train.learning_rate"]
+        """Return a sentence for each collapse in the last epoch, with a remedy."""
+        found = health.collapses(self._last, self.health_limits(), dim=self.encoder.dim)
+        return [f"{sentence}: {self.advice[name]}" for name, sentence in found.items()]
 
 
 def follow(target: nn.Module, online: nn.Module, momentum: float) -> None:
-    """ξ ← τ ξ + (1 − τ) θ for parameters and running means; what is counted is copied.
+    """ξ ← τ ξ + (1 − τ) θ for parameters and running means; counters are copied.
 
     >>> target, online = nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False)
     >>> _ = target.weight.data.fill_(1.0), online.weight.data.fill_(0.0)
@@ -136,5 +148,5 @@ def sampled_links(batch: Batch, most: int) -> tuple[Tensor, Tensor, Tensor]:
     if links.nnz > most:
         chosen = torch.randperm(links.nnz)[:most].sort().values.numpy()
         start, end, weights = start[chosen], end[chosen], weights[chosen] * np.float32(links.nnz / most)
-    places = (torch.from_numpy(side.astype(np.int64)).to(batch.device) for side in (start, end))
-    return *places, torch.from_numpy(np.array(weights, np.float32)).to(batch.device)  # type: ignore[return-value]
+    ends = (torch.from_numpy(side.astype(np.int64)).to(batch.device) for side in (start, end))
+    return *ends, torch.from_numpy(np.array(weights, np.float32)).to(batch.device)  # type: ignore[return-value]

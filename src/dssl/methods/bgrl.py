@@ -23,32 +23,29 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from typing import cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dssl.graph import Graph
-from dssl.methods.base import Learner, follow
+from dssl.methods.base import EncoderMethod, follow
 from dssl.nn.augment import drop_links, mask_columns
 from dssl.nn.batches import Batch
 from dssl.nn.encoders import BatchNorm, Dense, Encoder, Layers
 
 
-class BGRL(Learner):
+class BGRL(EncoderMethod):
     """The networks and the loss of BGRL.
 
     Args:
         encoder: the online encoder.
-        momentum: τ of the first step.
+        momentum: τ of the first epoch; it rises to 1 along the training.
         predictor_dim: width of the predictor.
         link_drop_1: share of links dropped in the first view.
         link_drop_2: in the second.
         feature_mask_1: share of feature columns masked in the first view.
         feature_mask_2: in the second.
-        epochs: length of the training, over which τ rises to 1.
     """
 
     def __init__(
@@ -61,26 +58,25 @@ class BGRL(Learner):
         link_drop_2: float,
         feature_mask_1: float,
         feature_mask_2: float,
-        epochs: int,
     ) -> None:
         super().__init__(encoder)
-        self.momentum, self.epochs = momentum, epochs
+        self.momentum = self.tau = momentum
         self.rates = (link_drop_1, feature_mask_1), (link_drop_2, feature_mask_2)
         self.predictor = nn.Sequential(Dense(encoder.dim, predictor_dim), nn.PReLU(), Dense(predictor_dim, encoder.dim))
         self.output = Layers(BatchNorm(encoder.dim), nn.PReLU())
         self.target = nn.ModuleList([copy.deepcopy(encoder), copy.deepcopy(self.output)]).requires_grad_(False)
-        self._epoch = 0
 
-    def finished(self, h: Tensor, count: int | None = None) -> Tensor:
+    def vectors(self, batch: Batch) -> Tensor:
+        """Return the embedding of each node of a batch, shape ``(n, dim)``."""
+        return cast(Tensor, self.output(self.encoder(batch), batch.num_centres))
+
+    def finalize(self, h: Tensor) -> Tensor:
         """Return the encoder's output through the last normalisation, shape ``(n, dim)``."""
-        return cast(Tensor, self.output(h, count))
+        return cast(Tensor, self.output(h))
 
-    def batches(
-        self, graph: Graph, *, batch_size: int, fanout: Sequence[int], seed: int, epoch: int, device: torch.device
-    ) -> Iterator[Any]:
-        """Give the batches of an epoch, and note which it is, for τ."""
-        self._epoch = epoch
-        yield from super().batches(graph, batch_size=batch_size, fanout=fanout, seed=seed, epoch=epoch, device=device)
+    def before_epoch(self, epoch: int, epochs: int) -> None:
+        """Set τ."""
+        self.tau = rising(self.momentum, epoch / max(epochs, 1))
 
     def forward(self, batch: Batch) -> Tensor:
         """Return the loss of a batch (Eq. 1 in both directions)."""
@@ -90,17 +86,12 @@ class BGRL(Learner):
         encoder, output = self.target
         with torch.no_grad():
             target = [output(encoder(view), count)[:count] for view in views]
-        loss = sum(bootstrap(self.predictor(online[a]), target[b]) for a, b in ((0, 1), (1, 0)))
-        assert isinstance(loss, Tensor)
+        loss = bootstrap(self.predictor(online[0]), target[1]) + bootstrap(self.predictor(online[1]), target[0])
         return self.note(count, loss, online[0])
 
     def after_step(self) -> None:
         """Let the target follow the online encoder."""
-        follow(
-            self.target,
-            nn.ModuleList([self.encoder, self.output]),
-            rising(self.momentum, self._epoch / max(self.epochs, 1)),
-        )
+        follow(self.target, nn.ModuleList([self.encoder, self.output]), self.tau)
 
 
 def bootstrap(predicted: Tensor, target: Tensor) -> Tensor:

@@ -20,13 +20,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from dssl.methods.base import Learner
+from dssl.methods.base import EncoderMethod
 from dssl.nn.augment import drop_links, mask_columns
 from dssl.nn.batches import Batch
 from dssl.nn.encoders import Encoder
 
 
-class CCASSG(Learner):
+class CCASSG(EncoderMethod):
     """The loss of CCA-SSG around an encoder.
 
     Args:

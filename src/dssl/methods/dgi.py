@@ -21,17 +21,17 @@ from __future__ import annotations
 from typing import cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dssl.methods.base import Learner
+from dssl.methods.base import EncoderMethod
 from dssl.nn.augment import shuffle_features
 from dssl.nn.batches import Batch
 from dssl.nn.encoders import Encoder
 from dssl.nn.heads import Bilinear
+from dssl.nn.losses import infomax
 
 
-class DGI(Learner):
+class DGI(EncoderMethod):
     """The loss of DGI around an encoder.
 
     Args:
@@ -43,7 +43,7 @@ class DGI(Learner):
         self.activation = nn.PReLU(encoder.dim)
         self.discriminator = Bilinear(encoder.dim)
 
-    def finished(self, h: Tensor, count: int | None = None) -> Tensor:  # noqa: ARG002
+    def finalize(self, h: Tensor) -> Tensor:
         """Return the encoder's output through the PReLU, shape ``(n, dim)``."""
         return cast(Tensor, self.activation(h))
 
@@ -55,8 +55,3 @@ class DGI(Learner):
         s = torch.sigmoid(h.mean(dim=0))
         loss = infomax(self.discriminator(h, s), self.discriminator(corrupted, s))
         return self.note(count, loss, h)
-
-
-def infomax(positive: Tensor, negative: Tensor) -> Tensor:
-    """Eq. 1 for the logits of D on true and corrupted nodes, shapes ``(C,)``: the mean binary cross-entropy."""
-    return (F.softplus(-positive).mean() + F.softplus(negative).mean()) / 2

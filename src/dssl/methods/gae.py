@@ -26,14 +26,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from dssl.graph import Graph
-from dssl.methods.base import Learner, sampled_links
+from dssl.methods.base import EncoderMethod, sampled_links
 from dssl.nn.batches import Batch
 from dssl.nn.encoders import Dense, Encoder
+from dssl.runtime.scale import IN_MEMORY, Scale
 
 MOST_LOG_STD = 10.0  # PyG's bound, which keeps exp finite
 
 
-class GAE(Learner):
+class GAE(EncoderMethod):
     """The graph autoencoder.
 
     Args:
@@ -75,11 +76,11 @@ class VGAE(GAE):
         self.divergence_weight = divergence_weight
         self._num_nodes = 1
 
-    def prepare(self, graph: Graph, *, seed: int) -> None:  # noqa: ARG002
+    def prepare(self, graph: Graph, *, seed: int, scale: Scale = IN_MEMORY) -> None:  # noqa: ARG002
         """Note the number of nodes, which the two terms of Eq. 3 are divided by."""
         self._num_nodes = graph.num_nodes
 
-    def finished(self, h: Tensor, count: int | None = None) -> Tensor:  # noqa: ARG002
+    def finalize(self, h: Tensor) -> Tensor:
         """Return μ, shape ``(n, dim)``."""
         mean: Tensor = self.mean(h)
         return mean

@@ -26,22 +26,23 @@ from typing import Literal
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dssl.graph import Graph
 from dssl.graph.adjacency import mean_matrix
-from dssl.methods.base import Learner
+from dssl.methods.base import EncoderMethod
 from dssl.nn.augment import drop_links, mask_columns
 from dssl.nn.batches import Batch
 from dssl.nn.encoders import Dense, Encoder
+from dssl.nn.losses import info_nce
+from dssl.runtime.scale import IN_MEMORY, Scale
 
 Centrality = Literal["degree", "pagerank", "eigenvector"]
 Floats = NDArray[np.float64]
 
 
-class GCA(Learner):
+class GCA(EncoderMethod):
     """The networks and the loss of GCA.
 
     Args:
@@ -80,7 +81,7 @@ class GCA(Learner):
         self._links = (0.0, 0.0)  # largest s of a link, and its distance from the mean
         self._features: Floats = np.ones(0)
 
-    def prepare(self, graph: Graph, *, seed: int) -> None:  # noqa: ARG002
+    def prepare(self, graph: Graph, *, seed: int, scale: Scale = IN_MEMORY) -> None:  # noqa: ARG002
         """Find how important nodes, links and features are."""
         self._nodes = node_centrality(graph, self.centrality)
         self._links = extent(link_scores(self._nodes, graph.sources(), graph.indices))
@@ -103,19 +104,7 @@ class GCA(Learner):
             masked = np.minimum(feature_rate * self._features, self.most_dropped)
             vectors.append(self.encoder(mask_columns(view, torch.from_numpy(masked)))[:count])
         first, second = (self.projector(h[chosen]) for h in vectors)
-        return self.note(count, contrast(first, second, self.temperature), vectors[0])
-
-
-def contrast(first: Tensor, second: Tensor, temperature: float) -> Tensor:
-    """The negative of Eq. 2 for projections u and v, shapes ``(n, dim)``."""
-    u, v = F.normalize(first, dim=1), F.normalize(second, dim=1)
-    between = u @ v.T / temperature
-    positive = between.diagonal()
-    total = first.new_zeros(())
-    for own, across in ((u @ u.T / temperature, between), (v @ v.T / temperature, between.T)):
-        within = own - torch.diag(torch.full((len(own),), torch.inf, device=own.device))
-        total = total + (torch.logsumexp(torch.cat([across, within], dim=1), dim=1) - positive).mean()
-    return total / 2
+        return self.note(count, info_nce(first, second, self.temperature, within=True), vectors[0])
 
 
 def node_centrality(graph: Graph, kind: Centrality) -> Floats:

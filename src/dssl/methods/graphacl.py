@@ -25,12 +25,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dssl.methods.base import Learner, follow, sampled_links
+from dssl.methods.base import EncoderMethod, follow, sampled_links
 from dssl.nn.batches import Batch
 from dssl.nn.encoders import Dense, Encoder
 
 
-class GraphACL(Learner):
+class GraphACL(EncoderMethod):
     """The networks and the loss of GraphACL.
 
     Args:

@@ -21,7 +21,8 @@ The four augmentations: ``node`` (nodes lose links and features), ``link`` (link
 (nodes lose their features) and ``subgraph`` (a connected part is kept).
 
 Where we differ: a node that a view drops stays as a row without links and features, so that views have the same rows;
-nt-xent compares at most ``anchors`` nodes per step, so that no matrix has a row and a column for each node.
+nt-xent compares at most ``anchors`` nodes per step, so that no matrix has a row and a column for each node, and has the
+positive pair in the denominator too, which keeps the loss at or above zero.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ from __future__ import annotations
 from typing import Literal, cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dssl.methods.base import Learner
+from dssl.methods.base import EncoderMethod
 from dssl.nn.augment import VIEWS, shuffle_features
 from dssl.nn.batches import Batch
 from dssl.nn.encoders import Dense, Encoder
 from dssl.nn.heads import Bilinear
+from dssl.nn.losses import info_nce, infomax
 
 
-class GraphCL(Learner):
+class GraphCL(EncoderMethod):
     """The loss of GraphCL around an encoder.
 
     Args:
@@ -71,7 +72,7 @@ class GraphCL(Learner):
         self.discriminator = Bilinear(dim) if objective == "infomax" else None
         self.projector = nn.Sequential(Dense(dim, dim), nn.ReLU(), Dense(dim, dim)) if objective == "nt-xent" else None
 
-    def finished(self, h: Tensor, count: int | None = None) -> Tensor:  # noqa: ARG002
+    def finalize(self, h: Tensor) -> Tensor:
         """Return the encoder's output through the PReLU, shape ``(n, dim)``."""
         return cast(Tensor, self.activation(h))
 
@@ -81,22 +82,12 @@ class GraphCL(Learner):
         first, second = (self.vectors(view(batch, self.strength))[:count] for view in self.views)
         if self.projector is not None:
             chosen = torch.randperm(count)[: self.anchors].to(batch.device)
-            loss = nt_xent(self.projector(first[chosen]), self.projector(second[chosen]), self.temperature)
+            loss = info_nce(self.projector(first[chosen]), self.projector(second[chosen]), self.temperature)
             return self.note(count, loss, first)
         assert self.discriminator is not None
         h = self.vectors(batch)[:count]
         corrupted = self.vectors(shuffle_features(batch))[:count]
         summaries = [torch.sigmoid(view.mean(dim=0)) for view in (first, second)]
         positive, negative = (sum(self.discriminator(side, s) for s in summaries) for side in (h, corrupted))
-        loss = (F.softplus(-positive).mean() + F.softplus(negative).mean()) / 2
+        loss = infomax(positive, negative)
         return self.note(count, loss, h)
-
-
-def nt_xent(first: Tensor, second: Tensor, temperature: float) -> Tensor:
-    """Eq. 3 for nodes, in both directions, with the positive pair also below the line, shapes ``(n, dim)``.
-
-    That pair keeps the loss at or above zero; with many others it makes no difference.
-    """
-    similarity = F.normalize(first, dim=1) @ F.normalize(second, dim=1).T / temperature
-    same = torch.arange(len(similarity), device=similarity.device)
-    return (F.cross_entropy(similarity, same) + F.cross_entropy(similarity.T, same)) / 2

@@ -30,29 +30,29 @@ from torch import Tensor
 from dssl import rng
 from dssl.graph import Graph
 from dssl.methods._walks import Draws, draw, train_pairs
-from dssl.methods.table import Lookup, Starts
+from dssl.methods.table import Starts, TableMethod
+from dssl.runtime.scale import IN_MEMORY, Scale
 
 
-class LINE(Lookup):
+class LINE(TableMethod):
     """Both orders of LINE.
 
     Args:
         dim: length of the vectors: of first and second order together.
         negatives: K.
         step_size: of the first epoch.
-        epochs: length of the training.
     """
 
-    def __init__(self, dim: int, *, negatives: int, step_size: float, epochs: int) -> None:
-        super().__init__(dim, step_size=step_size, epochs=epochs)
+    def __init__(self, dim: int, *, negatives: int, step_size: float) -> None:
+        super().__init__(dim, step_size=step_size)
         self.negatives = negatives
         self.middle = dim // 2
         self._ends = (np.zeros(0, np.int64), np.zeros(0, np.int64))
         self._links, self._others = Draws.of(np.ones(1)), Draws.of(np.ones(1))
 
-    def prepare(self, graph: Graph, *, seed: int) -> None:
+    def prepare(self, graph: Graph, *, seed: int, scale: Scale = IN_MEMORY) -> None:
         """Make the tables, and those that links and negatives are drawn from."""
-        super().prepare(graph, seed=seed)
+        super().prepare(graph, seed=seed, scale=scale)
         self._ends = graph.sources().astype(np.int64), graph.indices.astype(np.int64)
         weights = np.ones(graph.num_arcs, np.float32) if graph.weights is None else graph.weights
         self._links = Draws.of(weights)

@@ -31,22 +31,23 @@ from typing import Literal, cast
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dssl.graph import Graph
 from dssl.methods._diffusion import coefficients, diffuse
-from dssl.methods.base import Learner
+from dssl.methods.base import EncoderMethod
 from dssl.nn.augment import shuffle_features
 from dssl.nn.batches import Batch, full_batch, mini_batches
 from dssl.nn.encoders import Encoder
 from dssl.nn.heads import Bilinear
+from dssl.nn.losses import infomax
+from dssl.runtime.scale import IN_MEMORY, Scale
 
 Views = tuple[Batch, Batch]
 
 
-class MVGRL(Learner):
+class MVGRL(EncoderMethod):
     """The networks and the loss of MVGRL.
 
     Args:
@@ -72,16 +73,13 @@ class MVGRL(Learner):
         self.theta = coefficients(diffusion, teleport=teleport, heat_time=heat_time)
         self.neighbours, self.precision = neighbours, precision
         self.second = copy.deepcopy(encoder)
-        with torch.no_grad():
-            for parameter in self.second.parameters():
-                if parameter.ndim > 1:  # other weights than the first, of the same distribution
-                    parameter.copy_(parameter.flatten()[torch.randperm(parameter.numel())].view_as(parameter))
+        self.second.reset_parameters()
         self.activations = nn.ModuleList([nn.PReLU(encoder.dim), nn.PReLU(encoder.dim)])
         self.discriminator = Bilinear(encoder.dim)
         self._diffused: tuple[Graph, Graph] | None = None
         self._second: Views | None = None
 
-    def prepare(self, graph: Graph, *, seed: int) -> None:  # noqa: ARG002
+    def prepare(self, graph: Graph, *, seed: int, scale: Scale = IN_MEMORY) -> None:  # noqa: ARG002
         """Find the diffusion of the graph."""
         self._diffused = graph, self._diffuse(graph)
 
@@ -120,10 +118,10 @@ class MVGRL(Learner):
         for side, other in ((0, 1), (1, 0)):
             yes = self.discriminator(h[side], summaries[other])
             no = self.discriminator(corrupted[side], summaries[other])
-            loss = loss + (F.softplus(-yes).mean() + F.softplus(no).mean()) / 4
+            loss = loss + infomax(yes, no) / 2
         return self.note(count, loss, h[0] + h[1])
 
-    def embed(self, graph: Graph) -> NDArray[np.float32]:
+    def embed(self, graph: Graph, *, scale: Scale = IN_MEMORY) -> NDArray[np.float32]:  # noqa: ARG002
         """Return the sum of both views' vectors, shape ``(N, dim)``."""
         known = self._diffused is not None and self._diffused[0] is graph
         second = self._diffused[1] if known and self._diffused is not None else self._diffuse(graph)

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from dssl.graph import Graph
 from dssl.methods._walks import Draws, walks
 from dssl.methods.table import SkipGram
+from dssl.runtime.scale import IN_MEMORY, Scale
 
 
 class Node2Vec(SkipGram):
@@ -41,7 +42,6 @@ class Node2Vec(SkipGram):
         window: largest distance of a pair along a walk.
         negatives: K.
         step_size: of the first epoch.
-        epochs: walks per node.
         return_weight: p.
         away_weight: q.
     """
@@ -54,19 +54,16 @@ class Node2Vec(SkipGram):
         window: int,
         negatives: int,
         step_size: float,
-        epochs: int,
         return_weight: float = 1.0,
         away_weight: float = 1.0,
     ) -> None:
-        super().__init__(
-            dim, walk_length=walk_length, window=window, negatives=negatives, step_size=step_size, epochs=epochs
-        )
+        super().__init__(dim, walk_length=walk_length, window=window, negatives=negatives, step_size=step_size)
         self.p, self.q = return_weight, away_weight
         self._graph: Graph | None = None
 
-    def prepare(self, graph: Graph, *, seed: int) -> None:
+    def prepare(self, graph: Graph, *, seed: int, scale: Scale = IN_MEMORY) -> None:
         """Make the tables, and that of the negatives."""
-        super().prepare(graph, seed=seed)
+        super().prepare(graph, seed=seed, scale=scale)
         self._graph = graph
         degrees = np.bincount(graph.indices, minlength=graph.num_nodes)
         self.others = Draws.of(degrees.astype(np.float64) ** 0.75)

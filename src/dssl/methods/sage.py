@@ -28,7 +28,7 @@ from dssl import rng
 from dssl.graph import Graph
 from dssl.graph.adjacency import degrees
 from dssl.methods._walks import Draws, draw, walks
-from dssl.methods.base import Learner
+from dssl.methods.base import EncoderMethod
 from dssl.nn.batches import Batch, sampled_batch
 from dssl.nn.encoders import Encoder
 from dssl.runtime import distributed
@@ -43,7 +43,7 @@ class Drawn(NamedTuple):
     negatives: Tensor
 
 
-class UnsupervisedSAGE(Learner):
+class UnsupervisedSAGE(EncoderMethod):
     """The loss of unsupervised GraphSAGE around an encoder.
 
     Args:
@@ -56,7 +56,7 @@ class UnsupervisedSAGE(Learner):
         super().__init__(encoder)
         self.walk_length, self.negatives = walk_length, negatives
 
-    def finished(self, h: Tensor, count: int | None = None) -> Tensor:  # noqa: ARG002
+    def finalize(self, h: Tensor) -> Tensor:
         """Return unit vectors, shape ``(n, dim)``."""
         return F.normalize(h, dim=1)
 

@@ -28,6 +28,7 @@ from dssl.graph import Graph
 from dssl.methods._structural_distance import candidates, degree_sequences, distances
 from dssl.methods._walks import Draws, layered_walks, running_sums
 from dssl.methods.table import SkipGram
+from dssl.runtime.scale import IN_MEMORY, Scale
 
 
 class Struc2Vec(SkipGram):
@@ -41,7 +42,6 @@ class Struc2Vec(SkipGram):
         window: largest distance of a pair along a walk.
         negatives: draws per pair.
         step_size: of the first epoch.
-        epochs: walks per node.
     """
 
     def __init__(
@@ -54,18 +54,15 @@ class Struc2Vec(SkipGram):
         window: int,
         negatives: int,
         step_size: float,
-        epochs: int,
     ) -> None:
-        super().__init__(
-            dim, walk_length=walk_length, window=window, negatives=negatives, step_size=step_size, epochs=epochs
-        )
+        super().__init__(dim, walk_length=walk_length, window=window, negatives=negatives, step_size=step_size)
         self.layers, self.stay = rings, stay
         self._links = np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0)
         self._up = np.zeros((rings, 0))
 
-    def prepare(self, graph: Graph, *, seed: int) -> None:
+    def prepare(self, graph: Graph, *, seed: int, scale: Scale = IN_MEMORY) -> None:
         """Make the tables and the layers."""
-        super().prepare(graph, seed=seed)
+        super().prepare(graph, seed=seed, scale=scale)
         first, second = candidates(graph)
         found = distances(degree_sequences(graph, self.layers), self.layers, first, second)
         made = [layer(found[:, k], first, second, graph.num_nodes) for k in range(self.layers)]

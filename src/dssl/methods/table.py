@@ -1,4 +1,4 @@
-"""Methods without an encoder: a table with a vector for each node of the fitted graph, found again by the node's id."""
+"""The base classes of methods without an encoder: a table with a vector for each node, found by the node's id."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from dssl.errors import GraphError
 from dssl.graph import Graph
 from dssl.graph.ids import id_keys
 from dssl.methods._walks import Draws, train_walks
+from dssl.runtime.scale import IN_MEMORY, Scale
 
 Starts = tuple[NDArray[np.int64], int]
 
@@ -22,23 +23,22 @@ Starts = tuple[NDArray[np.int64], int]
 AT_ONCE = 10_000  # walks that are held in memory
 
 
-class Lookup(nn.Module):
+class TableMethod(nn.Module):
     """Tables of vectors and of the nodes as contexts, trained in place by compiled loops.
 
-    They go through the one training loop as every method does: a batch is a set of start nodes, an epoch has each of
-    them once, records, checkpoints and early stopping are the same. Only the step is not Adam's: `forward` has already
-    moved the rows when it returns the loss, which has no gradient. Skip-gram moves a few rows for each of millions of
-    pairs; a dense step of an optimiser for each batch of them would take longer and see far fewer updates.
+    They use the one training loop as every method does: a batch is a set of start nodes, an epoch has each of them
+    once, records, checkpoints and early stopping are the same. Only the step is not Adam's: `update` changes the rows
+    itself (`dssl.methods.InPlaceMethod`). Skip-gram changes a few rows for each of millions of pairs; a dense step of
+    an optimiser for each batch of them would take longer and make far fewer updates.
 
     Args:
         dim: length of the vectors.
-        step_size: of the first epoch; it falls linearly towards zero over ``epochs``, as in word2vec.
-        epochs: length of the training.
+        step_size: of the first epoch; it falls linearly towards zero along the training, as in word2vec.
     """
 
-    def __init__(self, dim: int, *, step_size: float, epochs: int) -> None:
+    def __init__(self, dim: int, *, step_size: float) -> None:
         super().__init__()
-        self.dim, self.step_size, self.epochs = dim, step_size, epochs
+        self.dim, self.step_size = dim, step_size
         self.table = nn.Parameter(torch.empty(0, dim))
         self.contexts = nn.Parameter(torch.empty(0, dim))
         self.register_buffer("keys", torch.empty(0, dtype=torch.int64))
@@ -47,20 +47,24 @@ class Lookup(nn.Module):
         self.seed = 0
         self.loss, self.pairs = 0.0, 0
 
-    def prepare(self, graph: Graph, *, seed: int) -> None:
-        """Make a row for each node: small random vectors, contexts of zeros; rows of known ids stay (warm start)."""
+    def prepare(self, graph: Graph, *, seed: int, scale: Scale = IN_MEMORY) -> None:  # noqa: ARG002
+        """Create a row for each node: small random vectors, contexts of zeros; rows of known ids stay (warm start)."""
         keys = id_keys(graph.ids)
         draw = rng.stream(seed, "table")
         table = ((draw.random((graph.num_nodes, self.dim)) - 0.5) / self.dim).astype(np.float32)
         contexts = np.zeros_like(table)
         if len(self.keys):
-            at, known = self._places(keys)
+            at, known = self._find(keys)
             table[known] = self.table.detach().cpu().numpy()[at[known]]
             contexts[known] = self.contexts.detach().cpu().numpy()[at[known]]
         device = self.table.device
         self.table = nn.Parameter(torch.from_numpy(table).to(device))
         self.contexts = nn.Parameter(torch.from_numpy(contexts).to(device))
         self.keys = torch.from_numpy(keys.copy()).to(device)
+
+    def before_epoch(self, epoch: int, epochs: int) -> None:
+        """Lower the step size linearly."""
+        self.rate = self.step_size * max(1 - epoch / max(epochs, 1), 1e-4)
 
     def batches(
         self,
@@ -72,29 +76,28 @@ class Lookup(nn.Module):
         epoch: int,
         device: torch.device,  # noqa: ARG002
     ) -> Iterator[Starts]:
-        """Give start nodes in random order, each once, with the seed of the epoch."""
+        """Return start nodes in random order, each once, with the seed of the epoch."""
         order = rng.stream(seed, "starts", epoch).permutation(graph.num_nodes)
-        self.rate = self.step_size * max(1 - epoch / max(self.epochs, 1), 1e-4)
         number = rng.integer(seed, "walks", epoch) >> 1
         for begin in range(0, graph.num_nodes, batch_size or graph.num_nodes):
             yield order[begin : begin + (batch_size or graph.num_nodes)], number
 
-    def forward(self, batch: Starts) -> Tensor:
-        """Move the rows along a batch, and return the mean loss of its pairs, without gradient."""
+    def update(self, batch: Starts) -> float:
+        """Train the rows on a batch in place, and return the mean loss of its pairs."""
         vectors, contexts = (part.detach().cpu().numpy() for part in (self.table, self.contexts))
         loss, pairs = self.learn(batch, vectors, contexts)
         if self.table.device.type != "cpu":
             self.table.data.copy_(torch.from_numpy(vectors))
             self.contexts.data.copy_(torch.from_numpy(contexts))
         self.loss, self.pairs = self.loss + loss, self.pairs + pairs
-        return torch.tensor(loss / max(pairs, 1))
+        return loss / max(pairs, 1)
 
     def learn(self, batch: Starts, vectors: NDArray[np.float32], contexts: NDArray[np.float32]) -> tuple[float, int]:
         """Train both tables in place; return the summed loss and the number of pairs."""
         raise NotImplementedError
 
     def after_step(self) -> None:
-        """Nothing follows a step."""
+        """Run after each step: nothing."""
 
     def after_epoch(self) -> dict[str, float]:
         """Return the mean loss over the pairs of the epoch."""
@@ -106,9 +109,9 @@ class Lookup(nn.Module):
         """Return the vector of each row, shape ``(N, dim)``."""
         return self.table.detach()
 
-    def embed(self, graph: Graph) -> NDArray[np.float32]:
+    def embed(self, graph: Graph, *, scale: Scale = IN_MEMORY) -> NDArray[np.float32]:  # noqa: ARG002
         """Return the vectors of nodes by their ids, shape ``(N, dim)``; a node that was not fitted is refused."""
-        at, known = self._places(id_keys(graph.ids))
+        at, known = self._find(id_keys(graph.ids))
         if not known.all():
             missing = graph.ids[int(np.flatnonzero(~known)[0])].as_py()
             raise GraphError(
@@ -118,12 +121,16 @@ class Lookup(nn.Module):
         found: NDArray[np.float32] = self.vectors().cpu().numpy()[at]
         return found
 
+    def health_limits(self) -> dict[str, dict[str, float]]:
+        """Return no limits: a table cannot collapse as an encoder can."""
+        return {}
+
     def warnings(self) -> list[str]:
-        """A table cannot collapse as an encoder can."""
+        """Return no warnings."""
         return []
 
-    def _places(self, wanted: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Rows of keys, and which of them there are."""
+    def _find(self, wanted: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the rows of keys, and whether each key is present."""
         own = self.keys.cpu().numpy()
         order = np.argsort(own, kind="stable")
         at = (
@@ -133,7 +140,7 @@ class Lookup(nn.Module):
         return at, known
 
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *args: Any) -> None:
-        # The number of rows is that of the fitted graph, which a new module does not know.
+        # A new module has no rows yet: their number is that of the fitted graph.
         for name in ("table", "contexts", "keys"):
             stored = state_dict.get(prefix + name)
             if isinstance(stored, Tensor) and stored.shape != getattr(self, name).shape:
@@ -142,22 +149,19 @@ class Lookup(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *args)
 
 
-class SkipGram(Lookup):
-    """Skip-gram with negative sampling on walks; a method says how it walks, and how negatives are drawn.
+class SkipGram(TableMethod):
+    """Skip-gram with negative sampling on walks; a method defines its walks, and how negatives are drawn.
 
     Args:
         dim: length of the vectors.
         walk_length: steps of a walk.
         window: largest distance of a pair along a walk.
         negatives: draws per pair.
-        step_size: of the first epoch.
-        epochs: walks per node.
+        step_size: of the first epoch; each epoch walks once from each node.
     """
 
-    def __init__(
-        self, dim: int, *, walk_length: int, window: int, negatives: int, step_size: float, epochs: int
-    ) -> None:
-        super().__init__(dim, step_size=step_size, epochs=epochs)
+    def __init__(self, dim: int, *, walk_length: int, window: int, negatives: int, step_size: float) -> None:
+        super().__init__(dim, step_size=step_size)
         self.walk_length, self.window, self.negatives = walk_length, window, negatives
         self.others = Draws.of(np.ones(1))
 
@@ -166,10 +170,10 @@ class SkipGram(Lookup):
         raise NotImplementedError
 
     def learn(self, batch: Starts, vectors: NDArray[np.float32], contexts: NDArray[np.float32]) -> tuple[float, int]:
-        """Walk from the start nodes and go through the walks."""
+        """Walk from the start nodes and train on the pairs of the walks."""
         starts, seed = batch
         total, count = 0.0, 0
-        drawn = np.uint64(rng.integer(seed, "pairs"))  # not what the walks are drawn by
+        drawn = np.uint64(rng.integer(seed, "pairs"))  # another stream than that of the walks
         for begin in range(0, len(starts), AT_ONCE):
             loss, pairs = train_walks(
                 self.paths(starts[begin : begin + AT_ONCE], seed),

@@ -12,7 +12,7 @@ from dssl.config.registry import MethodSection
 from dssl.nn.encoders import Encoder
 
 
-def build(settings: MethodSection, *, encoder: Encoder | None, dim: int, in_dim: int, epochs: int) -> nn.Module:
+def build(settings: MethodSection, *, encoder: Encoder | None, dim: int, in_dim: int) -> nn.Module:
     """Make a method from its section of the configuration.
 
     Args:
@@ -20,11 +20,10 @@ def build(settings: MethodSection, *, encoder: Encoder | None, dim: int, in_dim:
         encoder: the encoder, or none for a method without one.
         dim: length of the vectors.
         in_dim: number of features.
-        epochs: how long it will be trained, for those whose steps change along the way.
     """
     module, _, name = settings.traits.home.partition(":")
     made = getattr(import_module(module), name)
     values: dict[str, Any] = settings.model_dump(exclude={"name"})
-    known = inspect.signature(made).parameters
-    values |= {name: value for name, value in {"in_dim": in_dim, "epochs": epochs}.items() if name in known}
+    if "in_dim" in inspect.signature(made).parameters:
+        values["in_dim"] = in_dim
     return cast(nn.Module, made(dim if encoder is None else encoder, **values))

@@ -23,8 +23,9 @@ from dssl.config.toml import from_toml, to_toml
 from dssl.errors import ConfigError, DsslError, GraphError, RunError
 from dssl.graph import Graph
 from dssl.graph.preparation import Inputs
-from dssl.runtime import environment, files, out_of_core
+from dssl.runtime import environment, files
 from dssl.runtime.processes import threads
+from dssl.runtime.scale import Scale
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,6 +87,7 @@ class Embedder:
     metrics_: list[dict[str, float]]
     epochs_: int
     warnings_: list[str]
+    health_limits_: dict[str, dict[str, float]]
     changes_: list[str]
 
     def __init__(self, **settings: Any) -> None:
@@ -177,8 +179,7 @@ class Embedder:
             )
         ready = self._fitted()[1].apply(graph) if warm else self._start(graph)
         settings = self.schedule(graph)
-        if hasattr(self._method, "epochs"):  # what changes along the training changes along this one
-            setattr(self._method, "epochs", settings.epochs)  # noqa: B010
+        scale = self.scale(graph)
         self.changes_ = [str(change) for change in ready.history]
         self.metrics_ = []
 
@@ -198,6 +199,7 @@ class Embedder:
                 fanout=settings.fanout,
                 seed=self.config.seed,
                 device=train.device(settings.device),
+                scale=scale,
                 checkpoint=checkpoint,
                 checkpoint_every=settings.checkpoint_every,
                 patience=settings.patience,
@@ -205,12 +207,13 @@ class Embedder:
                 on_epoch=note,
             )
             method = cast("Method", self._method)
+            self.health_limits_ = method.health_limits()
             self.warnings_ = [*self._unused(), *(method.warnings() if ready.num_arcs else [NO_LINKS])]
             if distributed.rank():
                 return self
-            if graph.num_nodes > out_of_core.LARGE:
+            if not scale.in_memory:
                 environment.give_back()  # the last batches
-            values = method.embed(ready)
+            values = method.embed(ready, scale=scale)
             if not warm:
                 self._readout = self._build_readout()
                 if self._readout is not None:
@@ -224,6 +227,10 @@ class Embedder:
         """Return the settings of training with what the size of the graph decides."""
         return self.config.train.for_graph(graph.num_nodes, encoder=self.config.method.traits.encoder)
 
+    def scale(self, graph: Graph) -> Scale:
+        """Return whether a graph is computed at once in memory, or by blocks."""
+        return Scale.of(graph.num_nodes, configuration.FULL_BATCH_NODES)
+
     def transform(self, graph: Graph) -> NDArray[np.float32]:
         """Return one vector per node: ``dim`` trained columns, and those of the fixed blocks unless ``skip=False``.
 
@@ -233,7 +240,7 @@ class Embedder:
         _check_graph(graph)
         ready = inputs.apply(graph)
         with threads(self.config.train.threads):
-            values = cast("Method", method).embed(ready)
+            values = cast("Method", method).embed(ready, scale=self.scale(graph))
             return values if self._readout is None else self._readout.join(ready, values)
 
     def factors(self, graph: Graph) -> Factors:
@@ -420,9 +427,7 @@ class Embedder:
                     batch_norm=options.batch_norm,
                     high_pass=options.high_pass,
                 )
-            return build.build(
-                self.config.method, encoder=encoder, dim=options.dim, in_dim=in_dim, epochs=self.config.train.epochs
-            )
+            return build.build(self.config.method, encoder=encoder, dim=options.dim, in_dim=in_dim)
 
     def _build_readout(self) -> Readout | None:
         from dssl.nn.fixed_blocks import Readout

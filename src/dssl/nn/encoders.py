@@ -1,4 +1,4 @@
-"""Encoders: (features, links) -> one vector per node. They know nothing of the method that trains them.
+"""Encoders: (features, links) -> one vector per node, for any method.
 
 GCN, GraphSAGE, GIN and the hops encoder are built on `Operator` products, which keep sparse features sparse and
 are several times faster on a CPU than PyG's scatter-based layers; GAT is PyG's own layer.
@@ -21,23 +21,29 @@ from dssl.nn.operators import Operator
 from dssl.runtime import distributed
 
 NAMES = ("gcn", "gat", "sage", "gin", "mlp", "hops")
-# An effective rank of a quarter of the vector's length is what we call healthy. Fewer features than that cannot give it
-# by themselves: the activation has to, and does where hidden values are normalised (Minesweeper, 7 features, 64
-# columns: 21.3 instead of 13.0, and the probe is as good).
+# An effective rank of a quarter of the vector's length counts as healthy. Fewer features than that cannot give it by
+# themselves; the activation can if hidden values are normalised (Minesweeper, 7 features, 64 columns: effective rank
+# 21.3 instead of 13.0, at the same accuracy).
 FEW = 0.25
 
 
 class Dense(nn.Module):
     """x W + b with Glorot weights and a zero bias, for dense or sparse x.
 
-    torch's default bias with row-normalised bags of words makes all nodes alike at the start.
+    torch's default bias with row-normalised bags of words makes all nodes nearly equal at the start.
     """
 
     def __init__(self, in_dim: int, out_dim: int, *, bias: bool = True) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(in_dim, out_dim))
         self.bias = nn.Parameter(torch.zeros(out_dim)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the weights, and set the bias to zero."""
         nn.init.xavier_uniform_(self.weight)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
 
     def forward(self, x: Tensor | Operator) -> Tensor:
         """Map x of shape ``(n, in_dim)`` to ``(n, out_dim)``."""
@@ -73,7 +79,7 @@ class BatchNorm(nn.BatchNorm1d):
 
 
 class Layers(nn.Sequential):
-    """Modules one after the other, of which those that normalise are told how many rows are centres."""
+    """Modules one after the other, where normalisation takes its statistics from the centres."""
 
     def forward(self, h: Tensor, count: int | None = None) -> Tensor:
         """Map h of shape ``(n, dim)``, of which the first ``count`` rows are centres; by default all."""
@@ -86,15 +92,22 @@ class Encoder(nn.Module):
     """Base of the built-in encoders.
 
     Attributes:
-        dim: size of the vectors.
+        in_dim: number of features F.
+        dim: length of the vectors.
         hops: how many steps of message passing a vector depends on.
-        averages: how many averages over neighbours it takes in place of links, where a batch knows them; 0 for one
+        averages: how many averages over neighbours it takes in place of links, where a batch has them; 0 for one
             that needs the links themselves.
     """
 
+    in_dim: int
     dim: int
     hops: int
     averages: int = 0
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters again with torch's generator, as at construction."""
+        for part in self.children():
+            reset(part)
 
     def forward(self, batch: Batch) -> Tensor:
         """Return one vector per node of the batch, shape ``(n, dim)``."""
@@ -106,7 +119,7 @@ class Stack(Encoder):
 
     def __init__(self, sizes: list[int], *, dropout: float, batch_norm: bool) -> None:
         super().__init__()
-        self.dim, self.hops = sizes[-1], len(sizes) - 1
+        self.in_dim, self.dim, self.hops = sizes[0], sizes[-1], len(sizes) - 1
         self.layers = nn.ModuleList(self.layer(a, b) for a, b in itertools.pairwise(sizes))
         self.between = nn.ModuleList(
             Layers(BatchNorm(size) if batch_norm else nn.Identity(), PReLU(), nn.Dropout(dropout))
@@ -118,11 +131,11 @@ class Stack(Encoder):
         return Dense(in_dim, out_dim)
 
     def own(self, layer: nn.Module, h: Tensor | Operator) -> Tensor:
-        """What a layer makes of each node by itself, h of shape ``(n, in_dim)``: its first half."""
+        """Apply the part of a layer that needs no links, h of shape ``(n, in_dim)``."""
         raise NotImplementedError
 
     def mixed(self, layer: nn.Module, h: Tensor, batch: Batch) -> Tensor:
-        """What it makes of that and the links: its second half, shape ``(n, out_dim)``."""
+        """Apply the part of a layer that needs the links to the result of `own`, shape ``(n, out_dim)``."""
         raise NotImplementedError
 
     def forward(self, batch: Batch) -> Tensor:
@@ -194,6 +207,9 @@ class _Scale(nn.Module):
         super().__init__()
         self.epsilon = nn.Parameter(torch.zeros(()))
 
+    def reset_parameters(self) -> None:
+        nn.init.zeros_(self.epsilon)
+
     def forward(self, h: Tensor) -> Tensor:
         return (1 + self.epsilon) * h
 
@@ -222,7 +238,7 @@ class GAT(Stack):
 class Hops(Encoder):
     """Ego, 1-hop and 2-hop means kept apart: [X W₀ | P X W₁ | … | P^L X W_L] → PReLU → W.
 
-    For graphs whose neighbours are not alike: the node's own features are never mixed into an average. With
+    For graphs whose neighbours are not similar: the node's own features are never mixed into an average. With
     ``high_pass`` there is a block more, (I − P) X W: how a node differs from its neighbours.
     """
 
@@ -230,7 +246,7 @@ class Hops(Encoder):
         self, *, in_dim: int, dim: int, hidden_dim: int, layers: int, dropout: float, batch_norm: bool, high_pass: bool
     ) -> None:
         super().__init__()
-        self.dim, self.hops, self.averages = dim, layers, layers
+        self.in_dim, self.dim, self.hops, self.averages = in_dim, dim, layers, layers
         self.blocks = nn.ModuleList(Dense(in_dim, hidden_dim) for _ in range(layers + 1))
         self.difference = Dense(in_dim, hidden_dim, bias=False) if high_pass else None
         width = hidden_dim * (layers + 1 + high_pass)
@@ -279,13 +295,14 @@ class Wrapped(Encoder):
 
     Args:
         module: the module; it returns shape ``(n, dim)``.
-        dim: size of its vectors.
+        in_dim: number of features F.
+        dim: length of its vectors.
         hops: how many steps of message passing it makes (for mini-batches).
     """
 
-    def __init__(self, module: nn.Module, *, dim: int, hops: int = 2) -> None:
+    def __init__(self, module: nn.Module, *, in_dim: int, dim: int, hops: int = 2) -> None:
         super().__init__()
-        self.module, self.dim, self.hops = module, dim, hops
+        self.module, self.in_dim, self.dim, self.hops = module, in_dim, dim, hops
 
     def forward(self, batch: Batch) -> Tensor:
         """Return one vector per node of the batch, shape ``(n, dim)``."""
@@ -293,19 +310,29 @@ class Wrapped(Encoder):
         return cast(Tensor, self.module(x, batch.edge_index))
 
 
+def reset(module: nn.Module) -> None:
+    """Draw the parameters of a module again: by its ``reset_parameters``, or by those of its parts."""
+    own = getattr(module, "reset_parameters", None)
+    if callable(own):
+        own()
+        return
+    for part in module.children():
+        reset(part)
+
+
 def width(module: nn.Module) -> int:
-    """The length of the vectors that a user's module gives, as it says itself."""
+    """Return the length of the vectors of a user's module, from its attribute ``out_channels`` or ``dim``."""
     for name in ("out_channels", "dim"):
         value = getattr(module, name, None)
         if isinstance(value, int) and value > 0:
             return value
     raise ConfigError(
-        f"the encoder {type(module).__name__} has no attribute out_channels or dim; say how long its vectors are: dim=…"
+        f"the encoder {type(module).__name__} has no attribute out_channels or dim: set dim to the length of its rows"
     )
 
 
 def wrapped(module: nn.Module, *, in_dim: int, dim: int, hops: int) -> Wrapped:
-    """A copy of a user's module as an encoder, once it was seen to work on two linked nodes."""
+    """Return a copy of a user's module as an encoder, after a trial on two linked nodes."""
     own = copy.deepcopy(module).cpu()
     training = own.training
     name = type(module).__name__
@@ -320,7 +347,7 @@ def wrapped(module: nn.Module, *, in_dim: int, dim: int, hops: int) -> Wrapped:
     if not isinstance(out, Tensor) or out.shape != (2, dim):
         got = f"shape {tuple(out.shape)}" if isinstance(out, Tensor) else type(out).__name__
         raise ConfigError(f"the encoder {name} gives {got} for two nodes; it must give shape (2, {dim}), or set dim")
-    return Wrapped(own.train(training), dim=dim, hops=hops)
+    return Wrapped(own.train(training), in_dim=in_dim, dim=dim, hops=hops)
 
 
 def build(
@@ -342,7 +369,7 @@ def build(
         dim: size of the vectors.
         hidden_dim: size of the layers before the last.
         layers: number of layers, or of hops.
-        dropout: share of hidden values dropped in training.
+        dropout: fraction of hidden values dropped in training.
         batch_norm: normalise hidden values over the batch; by default hops does with few features: see `FEW`.
         high_pass: of the hops encoder: also the differences to the neighbours.
     """

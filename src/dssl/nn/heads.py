@@ -43,6 +43,10 @@ class Bilinear(nn.Module):
     def __init__(self, dim: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(dim, dim))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw W."""
         nn.init.xavier_uniform_(self.weight)
 
     def forward(self, h: Tensor, s: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Cheap statistics that tell, during training, whether the representation or the factors collapsed."""
+"""Cheap statistics of a collapse of the representation or of the factors, recorded during training."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from torch import Tensor
 
 from dssl.runtime import distributed
 
-MOST_USAGE = 0.9  # of the links that one factor may take
-LEAST_INFORMATION = 0.02  # share of ln K that the posteriors of links must tell
+MOST_USAGE = 0.9  # largest fraction of the links of one factor
+LEAST_INFORMATION = 0.02  # least information of the posteriors of links, as a fraction of ln K
 
 
 def effective_rank(h: Tensor) -> float:
-    """RankMe (Garrido et al. 2023): exp of the entropy of the singular values of h, from 1 (all alike) to ``dim``.
+    """RankMe (Garrido et al. 2023): exp of the entropy of the singular values of h, from 1 (parallel rows) to ``dim``.
 
     Args:
         h: vectors, shape ``(n, dim)``.
@@ -39,16 +39,16 @@ def effective_rank(h: Tensor) -> float:
 
 
 def factor_statistics(usage: Tensor, mean_entropy: float) -> dict[str, float]:
-    """What the factors do, from the sums of the links' posteriors.
+    """Entropy, usage and information of the factors, from the sums of the links' posteriors.
 
     Args:
         usage: sum of the posteriors over links, shape ``(K,)``.
         mean_entropy: mean over links of the entropy of the posterior.
 
     Returns:
-        ``posterior_entropy``, as a share of ln K; ``factor_usage_max``, the share of the most used factor; and
-        ``factor_information``, the share of ln K that a link's posterior tells beyond the mean posterior: 0 if
-        every link has the same posterior.
+        ``posterior_entropy``, as a fraction of ln K; ``factor_usage_max``, the fraction of the most used factor; and
+        ``factor_information``, the mutual information of link and factor as a fraction of ln K: 0 if every link has
+        the same posterior.
     """
     most = max(float(np.log(len(usage))), 1e-12)
     shares = usage / usage.sum().clamp_min(1e-12)
@@ -61,34 +61,46 @@ def factor_statistics(usage: Tensor, mean_entropy: float) -> dict[str, float]:
 
 
 def least_rank(dim: int) -> float:
-    """The effective rank of ``dim`` columns below which they are called collapsed."""
+    """Return the effective rank of ``dim`` columns below which the representation counts as collapsed."""
     return max(0.05 * dim, min(1.5, dim))
 
 
-def warnings(record: Mapping[str, float], *, dim: int, num_factors: int) -> list[str]:
-    """Plain sentences on the record of an epoch whose representation or factors collapsed.
+def limits(dim: int, *, num_factors: int = 1) -> dict[str, dict[str, float]]:
+    """Return the limits of a healthy record, as plain data: a collapse is a value ``below`` or ``above``.
+
+    Args:
+        dim: length of the vectors.
+        num_factors: K of a method with factors; a single factor cannot collapse.
+
+    >>> limits(64)
+    {'effective_rank': {'below': 3.2}}
+    """
+    found = {"effective_rank": {"below": least_rank(dim)}}
+    if num_factors > 1:
+        found |= {"factor_usage_max": {"above": MOST_USAGE}, "factor_information": {"below": LEAST_INFORMATION}}
+    return found
+
+
+def collapses(record: Mapping[str, float], limits: Mapping[str, Mapping[str, float]], *, dim: int) -> dict[str, str]:
+    """Return a sentence for each limit that the record of an epoch exceeds, by name.
 
     >>> good = {"effective_rank": 30, "factor_usage_max": 0.2, "factor_information": 0.5}
-    >>> warnings(good, dim=64, num_factors=8)
-    []
+    >>> collapses(good, limits(64, num_factors=8), dim=64)
+    {}
     """
-    said: list[str] = []
-    if not record:
-        return said
-    if record["effective_rank"] < least_rank(dim):
-        said.append(
-            f"the representation collapsed (effective rank {record['effective_rank']:.1f} of {dim}): raise "
-            "reconstruction_weight, set center = true, or lower learning_rate"
-        )
-    if num_factors > 1 and record["factor_usage_max"] > MOST_USAGE:
-        share = f"{record['factor_usage_max']:.0%}"
-        said.append(f"one factor takes {share} of the links: raise balance_weight or entropy_weight")
-    elif num_factors > 1 and record["factor_information"] < LEAST_INFORMATION:
-        said.append(
-            "every link has nearly the same posterior, so the factors tell nothing: set center = true, or lower "
-            "entropy_weight"
-        )
-    return said
+    sentences = {
+        "effective_rank": "the representation collapsed (effective rank {value:.1f} of {dim})",
+        "factor_usage_max": "one factor takes {value:.0%} of the links",
+        "factor_information": "every link has nearly the same posterior, so the factors distinguish nothing",
+    }
+    found = {}
+    for name, limit in limits.items():
+        value = record.get(name)
+        if value is not None and (value < limit.get("below", value) or value > limit.get("above", value)):
+            found[name] = sentences[name].format(value=value, dim=dim)
+    if "factor_usage_max" in found:  # one factor for all links carries no information either: one cause, one sentence
+        found.pop("factor_information", None)
+    return found
 
 
 @dataclass(slots=True)
@@ -105,7 +117,7 @@ class Meter:
             self.sums[name] += weight * value
 
     def read(self) -> dict[str, float]:
-        """Return the means and start anew."""
+        """Return the means and start again."""
         numbers = torch.tensor([self.weight, *self.sums.values()], dtype=torch.float64)
         weight, *sums = distributed.total(numbers).tolist()
         means = {name: value / max(weight, 1) for name, value in zip(self.sums, sums, strict=True)}

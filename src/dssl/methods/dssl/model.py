@@ -66,6 +66,7 @@ from dssl.nn.batches import Batch, Batches, full_batch
 from dssl.nn.encoders import Dense, Encoder
 from dssl.nn.heads import Branch, Head
 from dssl.runtime import distributed, out_of_core
+from dssl.runtime.scale import IN_MEMORY, Scale
 
 Estimator = Literal["exact", "gumbel", "gumbel-soft"]
 Inference = Literal["amortised", "exact", "uniform"]
@@ -170,10 +171,13 @@ class DSSLModel(nn.Module):
 
     # --- the four verbs of a method --------------------------------------------------------------------------
 
-    def prepare(self, graph: Graph, *, seed: int) -> None:
+    def before_epoch(self, epoch: int, epochs: int) -> None:
+        """Nothing changes along the training."""
+
+    def prepare(self, graph: Graph, *, seed: int, scale: Scale = IN_MEMORY) -> None:
         """Make the targets of the reconstruction, leading components of features and links, and the pair clusters."""
         if self.relinked is not None:
-            known = self.embed(graph)[:, : self.online.encoder.dim].copy() if bool(self.fitted) else None
+            known = self.embed(graph, scale=scale)[:, : self.online.encoder.dim].copy() if bool(self.fitted) else None
             self.relinked.prepare(graph, known=known, seed=seed)
         if graph.x is not None:
             if self.rebuilt is not None:
@@ -254,14 +258,14 @@ class DSSLModel(nn.Module):
         self._last = self._meter.read()
         return self._last
 
-    def embed(self, graph: Graph) -> NDArray[np.float32]:
+    def embed(self, graph: Graph, *, scale: Scale = IN_MEMORY) -> NDArray[np.float32]:
         """Return the embedding of each node, before the projector, shape ``(N, dim)``.
 
         With ``factor_readout`` the mean of the neighbours' for each factor stands beside it, ``(N, (1 + K) · dim)``.
         """
         device = self.prototypes.device
         self.eval()
-        if graph.num_nodes > out_of_core.LARGE:
+        if not scale.in_memory:
             values = layerwise.encoded(self.online.encoder, graph, device)
         else:
             with torch.no_grad():
@@ -315,7 +319,18 @@ class DSSLModel(nn.Module):
 
     def warnings(self) -> list[str]:
         """Say whether the representation or the factors collapsed, and what to change."""
-        return health.warnings(self._last, dim=self.online.encoder.dim, num_factors=self.num_factors)
+        dim = self.online.encoder.dim
+        advice = {
+            "effective_rank": "raise reconstruction_weight, set center = true, or lower learning_rate",
+            "factor_usage_max": "raise balance_weight or entropy_weight",
+            "factor_information": "set center = true, or lower entropy_weight",
+        }
+        found = health.collapses(self._last, self.health_limits(), dim=dim)
+        return [f"{sentence}: {advice[name]}" for name, sentence in found.items()]
+
+    def health_limits(self) -> dict[str, dict[str, float]]:
+        """Return the limits beyond which `warnings` reports a collapse."""
+        return health.limits(self.online.encoder.dim, num_factors=self.num_factors)
 
     # --- the terms of Eq. 5 ----------------------------------------------------------------------------------
 
