@@ -365,7 +365,7 @@ def test_factors_need_a_fitted_model_and_a_method_that_has_them(fitted: DSSL, mo
         small().factors(two_blocks())
     with pytest.raises(GraphError, match="takes a dssl"):
         fitted.factors(np.eye(3))  # type: ignore[arg-type]
-    monkeypatch.delattr("dssl.methods.dssl.DSSLModel.factors")
+    monkeypatch.delattr("dssl.methods.dssl.model.DSSLModel.factors")
     with pytest.raises(RunError, match="the method 'dssl' has no factors"):
         fitted.factors(two_blocks())
 

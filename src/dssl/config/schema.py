@@ -98,7 +98,6 @@ class EncoderSettings(Section):
         return self
 
 
-FULL_BATCH_NODES = 50_000  # the largest graph that is trained full batch by default
 LARGE_BATCH, LARGE_STEPS = 1024, 4000  # batch size and step limit of larger graphs by default
 
 
@@ -115,10 +114,16 @@ class TrainSettings(Section):
     )
     batch_size: int | None = setting(
         None,
-        "Centre nodes per step; 0 is full batch. Default: full batch up to 50,000 nodes; above that 1,024, "
+        "Centre nodes per step; 0 is full batch. Default: full batch up to in_memory_nodes; above that 1,024, "
         "capped at 4,000 steps.",
         ge=0,
         encoder_only=True,
+    )
+    in_memory_nodes: int = setting(
+        50_000,
+        "Largest graph, in nodes, that is computed at once in memory; larger ones are computed by blocks, with large "
+        "matrices in scratch files.",
+        ge=0,
     )
     fanout: tuple[Annotated[int, Field(ge=1)], ...] = setting(
         (10, 10), "Neighbours sampled per layer in mini-batches.", min_length=1, strict=False, encoder_only=True
@@ -148,7 +153,7 @@ class TrainSettings(Section):
         """
         if self.batch_size is not None:
             return self
-        if num_nodes <= FULL_BATCH_NODES or not encoder:
+        if num_nodes <= self.in_memory_nodes or not encoder:
             return self.model_copy(update={"batch_size": 0})
         epochs = min(self.epochs, max(LARGE_STEPS * LARGE_BATCH // num_nodes, 1))
         return self.model_copy(update={"batch_size": LARGE_BATCH, "epochs": epochs, "checkpoint_every": 1})

@@ -229,7 +229,7 @@ class Embedder:
 
     def scale(self, graph: Graph) -> Scale:
         """Return whether a graph is computed at once in memory, or by blocks."""
-        return Scale.of(graph.num_nodes, configuration.FULL_BATCH_NODES)
+        return Scale.of(graph.num_nodes, self.config.train.in_memory_nodes)
 
     def transform(self, graph: Graph) -> NDArray[np.float32]:
         """Return one vector per node: ``dim`` trained columns, and those of the fixed blocks unless ``skip=False``.
