@@ -8,7 +8,7 @@ export DSSL_DATA ?= $(abspath ../shared/datasets)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check format lint types unit js slow bench results clean
+.PHONY: help venv demo test check format lint words types unit js docs slow bench results clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -27,13 +27,16 @@ demo: venv ## embed Python's standard library as a graph, evaluate, and write a 
 
 test: check ## format, lint, types and the tests: what CI runs
 
-check: format lint types js unit
+check: format lint words types js unit
 
 format: venv
 	$(BIN)/ruff format --check .
 
 lint: venv
 	$(BIN)/ruff check .
+
+words: venv
+	$(BIN)/python tests/words.py
 
 types: venv
 	$(BIN)/mypy
@@ -50,6 +53,13 @@ else
 	else echo "js: format check and lint skipped, npm cannot install them"; fi
 	@node --test --test-reporter=dot tests/js/*.test.js
 endif
+
+docs: .venv/.docs ## the documentation site, in strict mode, to build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+.venv/.docs: .venv/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	touch $@
 
 slow: venv ## the tests that take long
 	$(BIN)/pytest -m slow
