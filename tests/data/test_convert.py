@@ -11,6 +11,7 @@ from scipy import sparse
 from torch_geometric.data import Data, HeteroData
 
 from dssl.data.convert import from_networkx, from_pyg, from_scipy, to_pyg
+from dssl.data.load import load
 from dssl.errors import GraphError
 from dssl.graph import Graph
 from tests import graphs
@@ -192,3 +193,49 @@ def test_stored_zeros_are_no_links():
 def test_bad_matrices(matrix, message):
     with pytest.raises(GraphError, match=message):
         from_scipy(matrix)
+
+
+@pytest.mark.parametrize("parts", [([1], [0], [0, 2, 1, 1]), ([1], [7], [0, 1, 1, 1]), ([1], [-1], [0, 1, 1, 1])])
+def test_a_matrix_whose_parts_do_not_fit_is_refused(tmp_path, parts):
+    matrix = sparse.csr_array((3, 3))
+    matrix.data, matrix.indices, matrix.indptr = (np.array(part) for part in parts)
+    with pytest.raises(GraphError, match="the adjacency is damaged"):
+        from_scipy(matrix)
+    path = tmp_path / "a.npz"
+    np.savez(path, data=matrix.data, indices=matrix.indices, indptr=matrix.indptr, shape=(3, 3), format=b"csr")
+    with pytest.raises(GraphError, match="is not a SciPy sparse matrix"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"shape": np.int64(3)},
+        {"shape": (10**12, 10**12)},
+        {"data": np.array(["a"])},
+        {"data": np.array([(1, 2.0)], "i4,f8")},
+    ],
+)
+def test_a_matrix_file_with_wrong_parts_is_refused(tmp_path, change):
+    parts = {"data": np.ones(1), "indices": np.zeros(1, np.int32), "indptr": np.array([0, 1, 1, 1]), "shape": (3, 3)}
+    path = tmp_path / "a.npz"
+    np.savez(path, **{**parts, **change}, format=b"csr")
+    with pytest.raises(GraphError, match="is not a SciPy sparse matrix"):
+        load(path)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+    with pytest.raises(GraphError):
+        load(path)
+
+
+def test_what_is_no_graph_is_refused_in_one_line():
+    with pytest.raises(GraphError, match="NoneType is not a NetworkX graph"):
+        from_networkx(None)
+    with pytest.raises(GraphError, match="num_nodes is '3'"):
+        Graph.from_edges([0], [1], num_nodes="3")
+    with pytest.raises(GraphError, match="a label is 2147483648; classes are numbered from 0"):
+        Graph.from_edges([0], [1], y=[0, 2**31])
+    with pytest.raises(GraphError, match="give two rows"):
+        from_pyg(Data(edge_index=torch.tensor([[0, 1]]), num_nodes=2))
+    assert Graph.from_edges([0], [1]).replace(x=np.ones((2, 1))).x.dtype == np.float32

@@ -20,7 +20,7 @@ from dssl.data.tables import from_tables
 from dssl.data.text import BLOCK
 from dssl.errors import GraphError
 from dssl.graph import Graph
-from dssl.graph.features import Encoding
+from dssl.graph.encoding import Encoding
 
 
 def write(folder: Path, name: str, content: object) -> Path:

@@ -29,6 +29,11 @@ class ReadOptions(Section):
     feature_columns: tuple[str, ...] | None = setting(
         None, "Node table columns used as features; default: all other columns.", strict=False
     )
+    column_types: tuple[str, ...] | None = setting(
+        None,
+        "Types of node table columns, each name=type: number, flag, category, text, date, vector or ignore.",
+        strict=False,
+    )
     header: bool | None = setting(
         None, "Whether the first line of the edge file holds column names; default: detected."
     )

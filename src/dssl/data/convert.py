@@ -17,7 +17,8 @@ from scipy import sparse
 
 from dssl.errors import GraphError
 from dssl.graph import Graph, SelfLoops
-from dssl.graph.features import BadCell, encode, encode_labels
+from dssl.graph.column_fit import BadCell
+from dssl.graph.features import encode, encode_labels
 
 if TYPE_CHECKING:
     import networkx
@@ -55,7 +56,7 @@ def from_scipy(
     if not sparse.issparse(adjacency) or len(adjacency.shape) != 2 or adjacency.shape[0] != adjacency.shape[1]:
         shape = getattr(adjacency, "shape", type(adjacency).__name__)
         raise GraphError(f"graph {name!r}: the adjacency ({shape}) is not a square SciPy sparse matrix; give one")
-    entries = sparse.coo_array(adjacency)
+    entries = sparse.coo_array(checked_matrix(adjacency, f"graph {name!r}: the adjacency"))
     row, column = entries.coords
     stored = entries.data != 0
     if not stored.all():
@@ -86,6 +87,26 @@ def from_scipy(
     return graph.replace(directed=False) if _goes_both_ways(graph) else graph.undirected()
 
 
+def checked_matrix(matrix: Any, title: str = "the matrix") -> Any:
+    """Return a sparse matrix of real numbers whose parts fit together; compiled loops do not check indices."""
+    if len(matrix.shape) != 2:
+        raise GraphError(f"{title} has {len(matrix.shape)} dimensions; give a matrix")
+    if not (
+        np.issubdtype(matrix.dtype, np.floating) or np.issubdtype(matrix.dtype, np.integer) or matrix.dtype == bool
+    ):
+        raise GraphError(f"{title} holds values of type {matrix.dtype}; give real numbers")
+    try:
+        if hasattr(matrix, "check_format"):
+            matrix.check_format(full_check=True)
+        elif matrix.format == "coo" and matrix.nnz:
+            for index, size in zip(matrix.coords, matrix.shape, strict=True):
+                if index.min() < 0 or index.max() >= size:
+                    raise ValueError("an index is out of range")
+    except ValueError as error:
+        raise GraphError(f"{title} is damaged: {error}") from None
+    return matrix
+
+
 def _goes_both_ways(graph: Graph) -> bool:
     forth = graph.adjacency()
     back = forth.T.tocsr()
@@ -113,6 +134,8 @@ def from_pyg(
         raise GraphError(f"graph {name!r}: PyG's {type(data).__name__} is not a homogeneous Data; convert it first")
     num_nodes = int(data.num_nodes or 0)
     edge_index = np.zeros((2, 0), np.int64) if data.edge_index is None else data.edge_index.cpu().numpy()
+    if edge_index.ndim != 2 or edge_index.shape[0] != 2:
+        raise GraphError(f"graph {name!r}: edge_index has the shape {edge_index.shape}; give two rows")
     graph = Graph.from_edges(
         edge_index[0],
         edge_index[1],
@@ -222,6 +245,8 @@ def from_networkx(
     >>> from_networkx(networkx.path_graph(["a", "b", "c"]), name="path")
     Graph('path': 3 nodes, 2 undirected edges, 0 features, 0 classes)
     """
+    if not hasattr(graph, "nodes") or not hasattr(graph, "is_directed"):
+        raise GraphError(f"{type(graph).__name__} is not a NetworkX graph; give one")
     name = name or graph.name or "graph"
     nodes = list(graph.nodes)
     for node in nodes:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from dssl.data.columns import Columns, choose_column
 from dssl.data.text import SOURCES, TARGETS, NotIntegers
 from dssl.errors import GraphError
-from dssl.graph.features import INTEGER, is_text
+from dssl.graph.column_fit import is_text
+from dssl.graph.features import INTEGER
 
 if TYPE_CHECKING:
     from dssl.kernels.id_table import IdTable

@@ -8,7 +8,7 @@ dssl.errors.DatasetError: 'texsa' is neither a file nor a data set, did you mean
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,10 +16,10 @@ from dssl.config.schema import ReadOptions
 from dssl.data import datasets
 from dssl.data.catalogue import DATASETS
 from dssl.data.columns import ENDINGS
-from dssl.data.tables import read_edges
+from dssl.data.tables import column_types_of, read_edges
 from dssl.errors import DatasetError, GraphError, nearest
 from dssl.graph import Graph, SelfLoops, packed
-from dssl.graph.features import Encoding
+from dssl.graph.encoding import Encoding
 
 Options = TypeVar("Options", bound=ReadOptions)
 
@@ -34,6 +34,7 @@ def load(
     id_column: str | None = None,
     label_column: str | None = None,
     feature_columns: Sequence[str] | None = None,
+    column_types: Mapping[str, str] | None = None,
     header: bool | None = None,
     directed: bool = False,
     self_loops: SelfLoops = "remove",
@@ -57,6 +58,8 @@ def load(
         id_column: column of the node table with the ids; by default one with a usual name, or the first.
         label_column: column of the node table with the classes; by default ``label``, if there is one.
         feature_columns: columns of the node table that become features; by default all others.
+        column_types: type of each named column of the node table: number, flag, category, text, date, vector or
+            ignore; by default the values decide (`dssl inspect` shows the decisions).
         header: whether the first line of a text edge list names the columns; by default this is detected.
         directed: keep the direction of edges; otherwise each counts both ways.
         self_loops: remove or keep self loops.
@@ -71,6 +74,7 @@ def load(
         id_column=id_column,
         label_column=label_column,
         feature_columns=None if feature_columns is None else tuple(feature_columns),
+        column_types=column_types_of(column_types),
         header=header,
         directed=directed,
         self_loops=self_loops,

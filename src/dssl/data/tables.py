@@ -5,8 +5,7 @@ Nothing is guessed silently: what is unclear or wrong is refused in one line wit
 
 from __future__ import annotations
 
-import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from scipy import sparse
 
 from dssl.config.schema import ReadOptions
 from dssl.data.columns import Columns, FrameColumns, ParquetColumns, choose_column, ending, open_columns
-from dssl.data.convert import from_scipy
+from dssl.data.convert import checked_matrix, from_scipy
 from dssl.data.edge_list import (
     edge_columns,
     has_text_ids,
@@ -31,8 +30,10 @@ from dssl.data.edge_list import (
 )
 from dssl.data.feature_blocks import encode_blocks
 from dssl.errors import GraphError
-from dssl.graph import Graph, SelfLoops
-from dssl.graph.features import BadCell, Encoding, as_integers, encode, encode_labels
+from dssl.graph import Change, Graph, SelfLoops
+from dssl.graph.column_fit import BadCell
+from dssl.graph.encoding import Encoding, Kind, check_kind
+from dssl.graph.features import as_integers, encode, encode_labels
 from dssl.runtime import out_of_core
 
 IDS = ("id", "node_id", "node", "nodeid", "ids")
@@ -67,6 +68,7 @@ def from_tables(
     id_column: str | None = None,
     label_column: str | None = None,
     feature_columns: Sequence[str] | None = None,
+    column_types: Mapping[str, str] | None = None,
     directed: bool = False,
     self_loops: SelfLoops = "remove",
     encoding: Encoding | None = None,
@@ -83,6 +85,7 @@ def from_tables(
         id_column: column of the node table with the ids.
         label_column: column of the node table with the classes.
         feature_columns: columns of the node table that become features.
+        column_types: type of each named column of the node table.
         directed: keep the direction of edges.
         self_loops: remove or keep edges from a node to itself.
         encoding: how an earlier node table was turned into features.
@@ -99,6 +102,7 @@ def from_tables(
         id_column=id_column,
         label_column=label_column,
         feature_columns=None if feature_columns is None else tuple(feature_columns),
+        column_types=column_types_of(column_types),
         directed=directed,
         self_loops=self_loops,
     )
@@ -129,6 +133,23 @@ class _Nodes:
     y: NDArray[np.int64] | None
     class_names: tuple[str, ...] | None
     encoding: Encoding | None
+    notes: tuple[Change, ...] = ()
+
+
+def column_types_of(types: Mapping[str, str] | None) -> tuple[str, ...] | None:
+    """Return types of columns as the options hold them, each ``name=type``."""
+    return None if types is None else tuple(f"{name}={kind}" for name, kind in types.items())
+
+
+def _kinds(options: ReadOptions, nodes: Columns) -> dict[str, Kind]:
+    """The types of columns that the user chose."""
+    found = {}
+    for part in options.column_types or ():
+        name, equals, kind = part.rpartition("=")
+        if not equals:
+            raise GraphError(f"column_types: {part!r} is not of the form name=type, such as age=number")
+        found[choose_column(nodes, name, "column_types")] = check_kind(name, kind)
+    return found
 
 
 def _build(
@@ -144,7 +165,7 @@ def _build(
     else:
         table = _read_nodes(nodes, options, encoding, has_text_ids(edges, columns))
         links = read_links(edges, columns, table.ids, nodes.title)
-    return Graph.from_edges(
+    graph = Graph.from_edges(
         links.source,
         links.target,
         num_nodes=len(table.ids),
@@ -159,10 +180,11 @@ def _build(
         encoding=table.encoding,
         name=name,
     )
+    return graph.replace(history=(*graph.history, *table.notes)) if table.notes else graph
 
 
 def _refuse_node_options(options: ReadOptions, encoding: Encoding | None) -> None:
-    given = {name: getattr(options, name) for name in ("id_column", "label_column", "feature_columns")}
+    given = {name: getattr(options, name) for name in ("id_column", "label_column", "feature_columns", "column_types")}
     for option, value in {**given, "encoding": encoding}.items():
         if value is not None:
             raise GraphError(f"{option} applies to a node table, and none is given; give one with nodes")
@@ -178,19 +200,20 @@ def _read_nodes(nodes: Columns, options: ReadOptions, encoding: Encoding | None,
         chosen = [name for name in nodes.names if name not in (key, label)]
     for name in chosen:
         choose_column(nodes, name, "feature_columns")
+    kinds = _kinds(options, nodes)
     long = isinstance(nodes, ParquetColumns) and nodes.num_rows > out_of_core.LARGE
     if isinstance(nodes, ParquetColumns) and long:
         table = nodes.read({}, [key, *([] if label is None else [label])])
     else:
-        table = nodes.read(_node_types(key, label, encoding))
+        table = nodes.read(_node_types(key, label, encoding, kinds))
     if not table.num_rows:
         raise GraphError(f"{nodes.title} holds no nodes; give at least one row")
     ids = _node_ids(nodes, table, key, text_ids)
     try:
         if isinstance(nodes, ParquetColumns) and long:
-            x, names, fitted = encode_blocks(nodes.parts, nodes.num_rows, chosen, encoding)
+            x, names, fitted = encode_blocks(nodes.parts, nodes.num_rows, chosen, encoding, kinds=kinds)
         else:
-            x, names, fitted = encode(table, chosen, encoding)
+            x, names, fitted = encode(table, chosen, encoding, kinds=kinds)
         y, classes = (None, ()) if label is None else encode_labels(table[label], label)
     except BadCell as error:
         raise GraphError(
@@ -198,18 +221,23 @@ def _read_nodes(nodes: Columns, options: ReadOptions, encoding: Encoding | None,
         ) from None
     except GraphError as error:
         raise GraphError(f"{nodes.title}: {error}") from None
+    names_of_classes = classes if y is not None else None
+    notes = tuple(Change(f"column left out: {column.name!r}, {column.note}", 1) for column in fitted.ignored)
     if x is None:
-        return _Nodes(ids, None, None, y, classes if y is not None else None, None)
-    return _Nodes(ids, x, names, y, classes if y is not None else None, fitted)
+        return _Nodes(ids, None, None, y, names_of_classes, None, notes)
+    return _Nodes(ids, x, names, y, names_of_classes, fitted, notes)
 
 
 def _seen(nodes: Columns, error: BadCell) -> str:
     return str(error.value) if nodes.typed else f"the value {nodes.shown(error.row, error.column)}"
 
 
-def _node_types(key: str, label: str | None, encoding: Encoding | None) -> dict[str, pa.DataType]:
-    kinds = {"number": pa.float64(), "flag": pa.bool_(), "category": pa.string()}
-    fitted = {} if encoding is None else {column.name: kinds.get(column.kind) for column in encoding.columns}
+def _node_types(
+    key: str, label: str | None, encoding: Encoding | None, chosen: Mapping[str, Kind]
+) -> dict[str, pa.DataType]:
+    kinds = {"number": pa.float64(), "flag": pa.bool_(), "category": pa.string(), "text": pa.string()}
+    known = chosen if encoding is None else {column.name: column.kind for column in encoding.columns}
+    fitted = {name: kinds.get(kind) for name, kind in known.items()}
     types = {name: kind for name, kind in fitted.items() if kind is not None}
     return types | {key: pa.string()} | ({label: pa.string()} if label is not None else {})
 
@@ -262,14 +290,16 @@ def _read_matrix(path: Path, nodes: Path | None, options: ReadOptions, encoding:
         )
     except GraphError as error:
         raise GraphError(f"{path}: {error}") from None
-    return graph if table is None else graph.replace(encoding=table.encoding)
+    if table is None:
+        return graph
+    return graph.replace(encoding=table.encoding, history=(*graph.history, *table.notes))
 
 
 def _load_npz(path: Path) -> Any:
     try:
-        return sparse.load_npz(path)  # which never unpickles
-    except (ValueError, OSError, KeyError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
-        text = " ".join(str(error).split())[:160]
+        return checked_matrix(sparse.load_npz(path))  # which never unpickles
+    except Exception as error:  # a damaged archive raises almost anything, from zlib.error to MemoryError
+        text = " ".join(str(error).split())[:160] or type(error).__name__
         raise GraphError(
             f"{path} is not a SciPy sparse matrix ({text}); write one with scipy.sparse.save_npz"
         ) from None

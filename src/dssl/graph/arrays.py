@@ -11,6 +11,8 @@ from scipy import sparse
 from dssl.errors import GraphError
 from dssl.runtime import out_of_core
 
+MOST_CLASSES = 1_000_000
+
 
 def as_positions(values: ArrayLike, name: str) -> NDArray[np.int32]:
     """Return positions of nodes as int32; other types, negative and too large numbers are refused."""
@@ -29,6 +31,10 @@ def as_classes(y: ArrayLike, name: str) -> NDArray[np.int64]:
     array = np.asarray(y).reshape(-1)
     if array.size and not np.issubdtype(array.dtype, np.integer):
         raise GraphError(f"graph {name!r}: labels are of type {array.dtype}; give integers, −1 where unknown")
+    if array.size and array.max() >= MOST_CLASSES:
+        raise GraphError(
+            f"graph {name!r}: a label is {array.max()}; classes are numbered from 0, at most {MOST_CLASSES:,} of them"
+        )
     return np.array(array, dtype=np.int64)
 
 

@@ -1,14 +1,15 @@
-"""Columns of a node table -> feature matrix: numeric ones scaled, categorical ones encoded, vectors as they are.
+"""Columns of a node table -> feature matrix, and back.
 
-What was learnt from the first table (means, categories, lengths) is an `Encoding`, plain values that are saved with
-a model, so that next week's table becomes the same columns.
+Numbers are standardised, long tails after a logarithm; dates become a number and their cycles, categories one column
+each, free text hashed words, lists of numbers stay as they are. `dssl.graph.column_fit` decides what a column is. What
+was learnt from the first table is an `Encoding`, so that next week's table becomes the same columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,114 +18,42 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dssl.errors import GraphError, nearest
+from dssl.graph.column_fit import (
+    BadCell,
+    ColumnFit,
+    flags_of,
+    is_list,
+    is_text,
+    numbers_of,
+    plain,
+    seconds_of,
+    texts_of,
+)
+from dssl.graph.encoding import CYCLES, Column, Encoding, Kind
 
-Kind = Literal["number", "flag", "category", "vector"]
-MOST_CATEGORIES = 10_000
 INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"  # as one would write it: not 007, not +7
-
-
-class BadCell(GraphError):
-    """A value of a node table cannot become a feature; whoever knows the file adds its name and line.
-
-    Args:
-        column: name of the column.
-        row: row, counted from 0.
-        value: the value as a user would write it.
-        advice: what is wrong with it, and what to do.
-    """
-
-    def __init__(self, column: str, row: int, value: object, advice: str) -> None:
-        super().__init__(f"column {column!r}, row {row} (counted from 0): {value} {advice}")
-        self.column, self.row, self.value, self.advice = column, row, value, advice
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """How one column of a table becomes features.
-
-    Args:
-        name: name of the column.
-        kind: number (standardised), flag (0 or 1), category (one-hot) or vector (as it is).
-        mean: mean of a number column when it was fitted.
-        std: standard deviation of a number column when it was fitted.
-        categories: values of a category column, sorted, one feature each.
-        length: how many numbers each row of a vector column holds.
-    """
-
-    name: str
-    kind: Kind
-    mean: float = 0.0
-    std: float = 1.0
-    categories: tuple[str, ...] = ()
-    length: int = 1
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the features that the column becomes."""
-        if self.kind == "category":
-            return [f"{self.name}={category}" for category in self.categories]
-        if self.kind == "vector":
-            return [f"{self.name}[{i}]" for i in range(self.length)]
-        return [self.name]
-
-
-@dataclass(frozen=True, slots=True)
-class Encoding:
-    """How the columns of a node table become features.
-
-    Args:
-        columns: each column in the order of its features.
-    """
-
-    columns: tuple[Column, ...] = ()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of all features."""
-        return tuple(name for column in self.columns for name in column.names)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the encoding as plain values for JSON."""
-        return {"columns": [{**asdict(column), "categories": list(column.categories)} for column in self.columns]}
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Encoding:
-        """Rebuild an encoding from what `to_json` returned."""
-        try:
-            return cls(
-                tuple(Column(**{**column, "categories": tuple(column["categories"])}) for column in value["columns"])
-            )
-        except (KeyError, TypeError) as error:
-            raise GraphError(f"the feature encoding is damaged ({error}); save the model again") from None
-
-
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """Features of one column: dense values ``(N, width)``, or the position of the one 1 in each row (−1: none)."""
-
-    width: int
-    dense: NDArray[Any] | None = None
-    hot: NDArray[np.int32] | None = None
-
-    def nonzero(self) -> int:
-        if self.hot is not None:
-            return int((self.hot >= 0).sum())
-        return 0 if self.dense is None else int(np.count_nonzero(self.dense))
+MOST = 8.0  # standard deviations from the mean beyond which a number is cut
+Features: TypeAlias = NDArray[np.float32] | sparse.csr_array
 
 
 def encode(
-    table: pa.Table, columns: Sequence[str] | None = None, encoding: Encoding | None = None
-) -> tuple[NDArray[np.float32] | sparse.csr_array | None, tuple[str, ...], Encoding]:
+    table: pa.Table,
+    columns: Sequence[str] | None = None,
+    encoding: Encoding | None = None,
+    *,
+    kinds: Mapping[str, Kind] | None = None,
+) -> tuple[Features | None, tuple[str, ...], Encoding]:
     """Turn columns of a table into a feature matrix.
 
-    Numbers are standardised (a constant column becomes 0), true/false becomes 1/0, text and dictionaries become one
-    column per category (none of them for a missing value, or for one that the encoding has not seen), and lists of
-    numbers are taken as they are. A missing, NaN or infinite number is refused.
+    A missing number, date or flag becomes 0, the mean; if the fitted table has missing values, another feature marks
+    them. A category that the encoding does not know, or a missing one, has no 1 in any column. Infinite numbers and
+    lists with missing numbers are refused.
 
     Args:
         table: a row per node, N rows.
-        columns: which columns, in which order; all of them by default. Not used with an encoding.
-        encoding: how an earlier table was encoded; this one is treated alike, and its other columns are ignored.
+        columns: the columns to use, in order; all of them by default. Not used with an encoding.
+        encoding: encoding of an earlier table, to be applied to this one; other columns are ignored.
+        kinds: kinds of columns, where they are not to be decided by their values.
 
     Returns:
         Features ``(N, F)``, dense or CSR, whichever is smaller (none if F is 0); their names; and the encoding.
@@ -137,33 +66,39 @@ def encode(
     >>> encode(pa.table({"city": ["Bonn"], "age": [50.0]}), encoding=encoding)[0]
     array([[2., 0., 0.]], dtype=float32)
     """
-    if encoding is not None:
-        columns = [column.name for column in encoding.columns]
-    chosen = table.column_names if columns is None else list(columns)
-    for name in chosen:
-        if name not in table.column_names:
+    if encoding is None:
+        chosen = table.column_names if columns is None else list(columns)
+        refuse_absent(table.column_names, chosen)
+        fits = [ColumnFit(name, (kinds or {}).get(name)) for name in chosen]
+        for fit in fits:
+            fit.add(plain(table[fit.name], fit.name))
+        encoding = Encoding(tuple(fit.column() for fit in fits))
+    used = [column for column in encoding.columns if column.kind != "ignore"]
+    refuse_absent(table.column_names, [column.name for column in used])
+    blocks = [_transform(column, plain(table[column.name], column.name)) for column in used]
+    return _join(blocks, table.num_rows), encoding.names, encoding
+
+
+def refuse_absent(names: Sequence[str], wanted: Sequence[str]) -> None:
+    """Refuse columns that a table does not have."""
+    for name in wanted:
+        if name not in names:
             raise GraphError(
                 f"the node table has no column {name!r}, which the features need; it has "
-                f"{', '.join(map(repr, table.column_names))}{nearest(name, table.column_names)}"
+                f"{', '.join(map(repr, names))}{nearest(name, names)}"
             )
-    values = {name: plain(table[name]) for name in chosen}
-    fitted = encoding or Encoding(tuple(fit_column(name, values[name]) for name in chosen))
-    blocks = [_transform(column, values[column.name]) for column in fitted.columns]
-    return _join(blocks, table.num_rows), fitted.names, fitted
 
 
-def decode(
-    x: NDArray[np.float32] | sparse.csr_array, encoding: Encoding
-) -> Iterator[tuple[Column, NDArray[np.float32] | NDArray[np.int32]]]:
-    """Give back the columns that features were made of, one by one; lists of numbers are left out.
+def decode(x: Features, encoding: Encoding) -> Iterator[tuple[Column, NDArray[np.float32] | NDArray[np.int32]]]:
+    """Give back the columns that features were made of, one by one; text and lists of numbers are left out.
 
     Args:
         x: features, as `encode` made them, shape ``(N, F)``.
         encoding: how they were made.
 
     Yields:
-        A column, and its values, shape ``(N,)``: numbers, or the place in ``categories``, −1 for none of them. True
-        and false are 1 and 0.
+        A column, and its values, shape ``(N,)``: numbers (dates as seconds since 1970), or the position in
+        ``categories``, −1 for none of them. True and false are 1 and 0. Missing numbers are NaN where they are marked.
 
     >>> x, _, encoding = encode(pa.table({"age": [20.0, 40.0], "city": ["Rome", None]}))
     >>> [(column.name, values.tolist()) for column, values in decode(x, encoding)]
@@ -176,119 +111,88 @@ def decode(
         begin += width
         if column.kind == "category":
             code = np.full(x.shape[0], -1, np.int32)
-            rows, places = part.nonzero()
-            code[rows] = places
+            rows, positions = part.nonzero()
+            code[rows] = positions
             yield column, code
-        elif column.kind != "vector":
-            values = np.asarray(part.toarray() if isinstance(part, sparse.sparray) else part)[:, 0]
-            scaled = values * np.float64(column.std) + column.mean if column.kind == "number" else values
-            yield column, np.asarray(scaled, np.float32)
+        elif column.kind in ("number", "date", "flag"):
+            dense = np.asarray(part.toarray() if isinstance(part, sparse.sparray) else part)
+            values = dense[:, 0].astype(np.float64)
+            if column.kind != "flag":
+                values = values * column.std + column.mean
+            values = np.expm1(values) if column.log else values
+            if column.missing:
+                values = np.where(dense[:, -1] > 0, np.nan, values)
+            yield column, values.astype(np.float32)
 
 
-def plain(column: pa.ChunkedArray) -> pa.Array:
-    """Return a column as one array, dictionaries as the values that they stand for."""
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(array, pa.ChunkedArray):  # more than one array can hold, or none at all
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Features of one column: dense values ``(N, width)``, the position of the one 1 in each row, or a CSR matrix."""
 
+    width: int
+    dense: NDArray[Any] | None = None
+    hot: NDArray[np.int32] | None = None
+    counts: sparse.csr_array | None = None
 
-def is_text(kind: pa.DataType) -> bool:
-    """Whether an Arrow type is a kind of string."""
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view())
+    def nonzero(self) -> int:
+        if self.hot is not None:
+            return int((self.hot >= 0).sum())
+        if self.counts is not None:
+            return int(self.counts.nnz)
+        return 0 if self.dense is None else int(np.count_nonzero(self.dense))
 
-
-def is_number(kind: pa.DataType) -> bool:
-    """Whether an Arrow type is a kind of number."""
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
-
-
-def fit_column(name: str, values: pa.Array) -> Column:
-    """Learn how a column becomes features."""
-    kind = values.type
-    if pa.types.is_boolean(kind):
-        return Column(name, "flag")
-    if is_number(kind):
-        numbers = numbers_of(name, values)
-        largest = np.abs(numbers).max(initial=0)
-        if largest > 1e100:  # whose squares are too large for a standard deviation
-            raise GraphError(f"column {name!r} holds numbers up to {largest}; scale it down first, or drop it")
-        mean = float(numbers.mean()) if numbers.size else 0.0
-        std = float(numbers.std()) if numbers.size else 1.0
-        # A constant column has a standard deviation of rounding errors only.
-        return Column(name, "number", mean, std if std > 1e-12 * abs(mean) else 0.0)
-    if is_text(kind):
-        return Column(name, "category", categories=categories_of(name, pc.unique(values), len(values)))
-    if _is_list(kind) and (is_number(kind.value_type) or pa.types.is_boolean(kind.value_type)):
-        return Column(name, "vector", length=_length(values))
-    if pa.types.is_null(kind):
-        raise GraphError(f"column {name!r} is empty; drop it, or leave it out of the feature columns")
-    raise GraphError(
-        f"column {name!r} is of type {kind}, which has no meaning as a feature; turn it into numbers, text or lists "
-        "of numbers, or drop it"
-    )
-
-
-def categories_of(name: str, found: pa.Array, rows: int) -> tuple[str, ...]:
-    """Return the different values of a column of text, sorted, or refuse it if they are too many for its rows."""
-    most = min(max(10, rows // 2), MOST_CATEGORIES)
-    if len(found) > most:
-        raise GraphError(
-            f"column {name!r} is text with {len(found):,} different values in {rows:,} rows (such as "
-            f"{found[0].as_py()!r}), too many for categories; drop it, or turn it into numbers or a few categories"
-        )
-    return tuple(sorted(text for text in found.to_pylist() if text))  # neither null nor ''
-
-
-def numbers_of(name: str, values: pa.Array) -> NDArray[np.float64]:
-    """Return numbers as float64, refusing what is missing, NaN or infinite."""
-    if not is_number(values.type) and not pa.types.is_null(values.type):
-        raise GraphError(f"column {name!r} is of type {values.type}, but was a column of numbers before; mend it")
-    numbers: NDArray[np.float64] = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    wrong = np.flatnonzero(~np.isfinite(numbers))
-    if wrong.size:
-        row = int(wrong[0])
-        value = "a missing value" if values[row].as_py() is None else str(values[row].as_py())
-        raise BadCell(name, row, value, "cannot be a feature; fill it in, or drop the row or the column")
-    return numbers
-
-
-def _length(values: pa.Array) -> int:
-    if pa.types.is_fixed_size_list(values.type):
-        return int(values.type.list_size)
-    return int(pc.list_value_length(values)[0].as_py() or 0) if len(values) else 0
+    def matrix(self, num_rows: int) -> sparse.csr_array:
+        if self.counts is not None:
+            return self.counts
+        if self.hot is None:
+            return sparse.csr_array(self.dense, dtype=np.float32)
+        rows = np.flatnonzero(self.hot >= 0)
+        ones = np.ones(rows.size, np.float32)
+        return sparse.csr_array((ones, (rows, self.hot[rows])), shape=(num_rows, self.width))
 
 
 def _transform(column: Column, values: pa.Array) -> _Block:
-    if column.kind == "number":
-        numbers = numbers_of(column.name, values)
-        scaled = (numbers - column.mean) / column.std if column.std else np.zeros_like(numbers)
-        return _Block(1, dense=scaled[:, None])
-    if column.kind == "flag":
-        return _Block(1, dense=_flags(column.name, values)[:, None])
     if column.kind == "category":
         known = pa.array(column.categories, pa.string())
-        hot = pc.index_in(values.cast(pa.string()), value_set=known).fill_null(-1)
+        hot = pc.index_in(texts_of(column.name, values), value_set=known).fill_null(-1)
         return _Block(len(known), hot=hot.to_numpy())
-    return _Block(column.length, dense=_vectors(column, values))
+    if column.kind == "text":
+        return _Block(column.length, counts=_hashed(column, values))
+    if column.kind == "vector":
+        return _Block(column.length, dense=_vectors(column, values))
+    read = {"number": numbers_of, "date": seconds_of, "flag": flags_of}[column.kind]
+    numbers = read(column.name, values)
+    missing = np.isnan(numbers)
+    features = [np.where(missing, 0, numbers if column.kind == "flag" else _scaled(column, numbers))]
+    for cycle in column.cycles:
+        angle = np.where(missing, 0, numbers) * (2 * np.pi / CYCLES[cycle])
+        features += [np.where(missing, 0, wave(angle)) for wave in (np.sin, np.cos)]
+    if column.missing:
+        features.append(missing)
+    return _Block(len(features), dense=np.stack(features, axis=1).astype(np.float32))
 
 
-def _flags(name: str, values: pa.Array) -> NDArray[np.float32]:
-    if not pa.types.is_boolean(values.type):
-        raise GraphError(f"column {name!r} is of type {values.type}, but was true/false before; mend it")
-    if values.null_count:
-        row = pc.index(pc.is_null(values), True).as_py()
-        raise BadCell(name, row, "a missing value", "is neither true nor false; fill it in, or drop the column")
-    return np.asarray(values.to_numpy(zero_copy_only=False), np.float32)
+def _scaled(column: Column, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    if not column.std:
+        return np.zeros_like(numbers)
+    values = np.log1p(np.maximum(numbers, 0)) if column.log else numbers
+    return np.clip((values - column.mean) / column.std, -MOST, MOST)
+
+
+def _hashed(column: Column, values: pa.Array) -> sparse.csr_array:
+    """Counts of words, each in the column that its hash names: nothing to learn, the same for every table."""
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    hashing = HashingVectorizer(n_features=column.length, alternate_sign=False, norm=None, dtype=np.float32)
+    texts = texts_of(column.name, values).fill_null("")
+    counts = sparse.csr_array(hashing.transform(texts.to_pylist()))
+    counts.sum_duplicates()
+    return counts
 
 
 def _vectors(column: Column, values: pa.Array) -> NDArray[np.float32]:
-    if not _is_list(values.type):
-        raise GraphError(f"column {column.name!r} is of type {values.type}, but was a list of numbers before; mend it")
+    if not is_list(values.type):
+        raise GraphError(f"column {column.name!r} is of type {values.type}, but was a list of numbers; convert it")
     lengths = pc.fill_null(pc.list_value_length(values), -1).to_numpy(zero_copy_only=False)
     wrong = np.flatnonzero(lengths != column.length)
     if wrong.size:
@@ -297,48 +201,34 @@ def _vectors(column: Column, values: pa.Array) -> NDArray[np.float32]:
         raise BadCell(column.name, row, value, f"is not a list of {column.length} numbers; give every row as many")
     flat = pc.list_flatten(values)
     numbers: NDArray[np.float32] = (
-        flat.cast(pa.float32()).to_numpy(zero_copy_only=False).reshape(len(values), column.length)
+        flat.cast(pa.float32(), safe=False).to_numpy(zero_copy_only=False).reshape(len(values), column.length)
     )
     if not np.isfinite(numbers).all():
         row, at = map(int, np.argwhere(~np.isfinite(numbers))[0])
         value = flat[row * column.length + at].as_py()
         shown = "a missing value" if value is None else value
-        raise BadCell(column.name, row, shown, f"at place {at} cannot be a feature; fill it in, or drop the column")
+        raise BadCell(
+            column.name, row, shown, f"at position {at} cannot be a feature; replace it, or ignore the column"
+        )
     return numbers
 
 
-def _join(blocks: list[_Block], num_rows: int) -> NDArray[np.float32] | sparse.csr_array | None:
+def _join(blocks: list[_Block], num_rows: int) -> Features | None:
     width = sum(block.width for block in blocks)
     if not width:
         return None
     nonzero = sum(block.nonzero() for block in blocks)
     # CSR holds a value and a column number (4 bytes each) per entry, and a pointer per row.
     if 8 * nonzero + 4 * (num_rows + 1) < 4 * num_rows * width:
-        parts = [_sparse(block, num_rows) for block in blocks]
+        parts = [block.matrix(num_rows) for block in blocks]
         return sparse.csr_array(sparse.hstack(parts, format="csr", dtype=np.float32))
     x = np.zeros((num_rows, width), np.float32)
-    for part, block in zip(_slices(x, blocks), blocks, strict=True):
-        if block.hot is not None:
-            rows = np.flatnonzero(block.hot >= 0)
-            part[rows, block.hot[rows]] = 1
-        else:
-            part[:] = block.dense
-    return x
-
-
-def _sparse(block: _Block, num_rows: int) -> sparse.csr_array:
-    if block.hot is None:
-        return sparse.csr_array(block.dense, dtype=np.float32)
-    rows = np.flatnonzero(block.hot >= 0)
-    ones = np.ones(rows.size, np.float32)
-    return sparse.csr_array((ones, (rows, block.hot[rows])), shape=(num_rows, block.width))
-
-
-def _slices(x: NDArray[np.float32], blocks: list[_Block]) -> Iterator[NDArray[np.float32]]:
     begin = 0
     for block in blocks:
-        yield x[:, begin : begin + block.width]
+        part = x[:, begin : begin + block.width]
         begin += block.width
+        part[:] = block.dense if block.dense is not None else block.matrix(num_rows).toarray()
+    return x
 
 
 def encode_labels(values: pa.ChunkedArray | pa.Array, column: str) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:

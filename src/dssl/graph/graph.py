@@ -20,7 +20,7 @@ from scipy import sparse
 
 from dssl.errors import GraphError
 from dssl.graph.arrays import as_classes, as_features, as_positions, refuse_bad_weights
-from dssl.graph.features import Encoding
+from dssl.graph.encoding import Encoding
 from dssl.graph.ids import as_ids, id_bytes
 from dssl.runtime import out_of_core
 
@@ -29,11 +29,11 @@ SelfLoops = Literal["remove", "keep"]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that was done to the links of a graph.
+    """One change to a graph while it was read or prepared.
 
     Args:
         what: in the words of a report, such as ``self loops removed``.
-        count: how many links it concerned.
+        count: number of edges, or columns, that it concerned.
     """
 
     what: str
@@ -196,6 +196,8 @@ class Graph:
         for part in (keys, features, classes):
             if num_nodes is None and part is not None:
                 num_nodes = len(part) if not hasattr(part, "shape") else part.shape[0]
+        if num_nodes is not None and (isinstance(num_nodes, bool) or not isinstance(num_nodes, int | np.integer)):
+            raise GraphError(f"graph {name!r}: num_nodes is {num_nodes!r}; give a whole number")
         top = int(max(start.max(), end.max())) + 1 if start.size else 0
         if num_nodes is None:
             num_nodes = top
@@ -303,7 +305,9 @@ class Graph:
         )
 
     def replace(self, **changes: Any) -> Graph:
-        """Return a copy with some fields changed, checked again."""
+        """Return a copy with some fields changed, checked again; features become float32."""
+        if "x" in changes:
+            changes["x"] = as_features(changes["x"], self.name)
         return dataclasses.replace(self, **changes)
 
     def positions(self, ids: pa.Array | Sequence[int] | Sequence[str]) -> NDArray[np.int64]:

@@ -24,7 +24,7 @@ from scipy import sparse
 
 from dssl.errors import GraphError
 from dssl.graph import Change, Graph
-from dssl.graph.features import Encoding
+from dssl.graph.encoding import Encoding
 from dssl.runtime import files, out_of_core
 
 HEADER: Final = "header.json"

@@ -13,7 +13,7 @@ import numpy as np
 from dssl.errors import GraphError
 from dssl.graph import Graph, SelfLoops
 from dssl.graph.adjacency import scaled
-from dssl.graph.features import Encoding
+from dssl.graph.encoding import Encoding
 from dssl.graph.link_features import INDUCTIVE, choose, structural_features
 from dssl.runtime import out_of_core
 

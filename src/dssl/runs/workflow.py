@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from dssl.evaluation.splits import Split
     from dssl.graph import Graph
-    from dssl.graph.features import Encoding
+    from dssl.graph.encoding import Encoding
     from dssl.model.embeddings import Embeddings
     from dssl.model.factors import Factors
 
