@@ -146,7 +146,7 @@ def with_ages(*ages):
         (weighted(1), {}, r"the 'weight' of the edge \(1, 2\) is None"),
         (nx.path_graph(2), {"weight": "w"}, "no edge has the attribute 'w'"),
         (nx.path_graph(2), {"label": "kind"}, r"no node has the attribute 'kind'; there are \[\]"),
-        (with_ages(1.0, float("nan")), {}, "attribute 'age' of node 1: nan cannot be a feature"),
+        (with_ages(1.0, float("inf")), {}, "attribute 'age' of node 1: inf cannot be a feature"),
         (with_ages(1.0, "old"), {}, "the node attribute 'age' mixes float, str"),
     ],
 )

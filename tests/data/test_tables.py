@@ -291,21 +291,17 @@ BAD = {
         r"column 'source' are integers \(such as 1\), but those in .*n\.csv are text",
     ),
     "one end text": ("e.parquet", {"source": [1], "target": ["2"]}, None, {}, r"column 'target' are text .*'2'"),
-    "NaN feature": (
-        "e.csv", GOOD, "id,f\n1,0.5\n2,NaN\n3,1\n", {}, r"n\.csv, line 3, column 'f': the value 'NaN' cannot",
-    ),
     "infinite feature": (
         "e.csv", GOOD, "id,f\n1,0.5\n\n2,1\n3,-inf\n", {}, r"n\.csv, line 5, column 'f': the value '-inf' cannot",
     ),
-    "missing feature": ("e.csv", GOOD, "id,f\n1,\n2,1\n3,1\n", {}, r"n\.csv, line 2, column 'f': the value '' cannot"),
-    "free text": (
-        "e.csv",
-        GOOD,
-        "id,f\n" + "".join(f"{i},comment {i}\n" for i in range(30)),
-        {},
-        r"n\.csv: column 'f' is text with 30 different values .*drop it",
+    "wrong type of a column": (
+        "e.csv", GOOD, "id,f\n1,a\n2,b\n3,c\n", {"column_types": {"f": "numeric"}},
+        r"column 'f': 'numeric' is not a type of column; use one of number, .*did you mean 'number'",
     ),
-    "dates": ("e.csv", GOOD, "id,f\n1,2020-01-01\n2,2020-01-02\n", {}, r"n\.csv: column 'f' is of type date32"),
+    "type of no column": (
+        "e.csv", GOOD, "id,f\n1,a\n2,b\n3,c\n", {"column_types": {"g": "number"}}, r"n\.csv has no column 'g'",
+    ),
+    "type without a table": ("e.csv", GOOD, None, {"column_types": {"f": "text"}}, "column_types applies to a node"),
     "negative weight": (
         "e.csv", "source,target,weight\n1,2,1\n2,3,-4\n", None, {}, r"e\.csv, line 3, column 'weight': the weight '-4'",
     ),
@@ -461,3 +457,18 @@ def test_the_examples_of_the_page_work(tmp_path, monkeypatch, capsys):
     exec(later, names)
     exec(memory, names)
     assert names["graph"].num_nodes == 3
+
+
+def test_columns_without_information_are_left_out_and_noted(tmp_path):
+    edges = write(tmp_path, "e.csv", "source,target\n1,2\n2,3\n")
+    rows = "".join(f"{i},user{i}@example.org,2024-01-{1 + i % 28:02d},{'' if i % 5 else i}\n" for i in range(1, 60))
+    nodes = write(tmp_path, "n.csv", "id,email,since,age\n" + rows)
+    graph = load(edges, nodes=nodes)
+    assert graph.feature_names == ("since", "since, week sin", "since, week cos", "age", "age is missing")
+    assert any("'email', it is an identifier" in str(change) for change in graph.history)
+    graph = load(edges, nodes=nodes, column_types={"email": "text", "age": "ignore"})
+    assert {column.name: column.kind for column in graph.encoding.columns} == {
+        "email": "text",
+        "since": "date",
+        "age": "ignore",
+    }
