@@ -19,7 +19,7 @@ NEVER = {
     "kernels": {"errors", "rng"},
     "config": {"kernels", "runtime"},
     "methods": {"config", "data"},
-    "report": {"methods", "train"},
+    "report": {"nn", "methods", "train"},
     "explore": {"nn", "methods", "train"},
 }
 HEAVY = (

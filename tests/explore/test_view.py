@@ -123,7 +123,7 @@ def test_a_view_of_a_run_has_its_factors_and_its_map(tmp_path: Path) -> None:
     assert view.ids.take(pa.array(places[0])).to_pylist() == similar.to_pylist()
     np.testing.assert_allclose(own[0], cosines, atol=1e-6)
     assert (tmp_path / "run" / "map.parquet").exists()
-    assert stages[0] == "reading the graph"
+    assert stages[0] == "reading vectors, graph and factors"
 
 
 def test_a_run_of_another_method_has_no_factors(tmp_path: Path) -> None:
@@ -138,20 +138,20 @@ def test_a_directed_run_keeps_the_direction_of_its_links(tmp_path: Path) -> None
     (tmp_path / "edges.csv").write_text("source,target\n" + "".join(f"{i},{(i * 7 + 1) % 30}\n" for i in range(30)))
     workflow.fit(config(str(tmp_path / "edges.csv"), **{"graph.directed": True}), tmp_path / "run")
     view = explore.of_run(tmp_path / "run")
-    graph = workflow.fitted_graph(tmp_path / "run")
+    graph = run_folder.read_graph(tmp_path / "run", "x")
     assert view.graph.directed
     assert np.array_equal(view.graph.indices, links(graph, directed=True, self_loops="remove").indices)
 
 
-def test_a_graph_that_is_gone_or_has_changed_is_one_line(tmp_path: Path) -> None:
+def test_the_run_folder_alone_is_enough_and_a_missing_part_is_one_line(tmp_path: Path) -> None:
     edges = tmp_path / "edges.csv"
     edges.write_text("source,target\na,b\nb,c\nc,a\n")
     workflow.fit(config(str(edges)), tmp_path / "run")
-    edges.write_text("source,target\na,b\nb,c\n")
-    with pytest.raises(RunError, match=r"is not as it was when .* was fitted"):
-        explore.of_run(tmp_path / "run")
     edges.unlink()
-    with pytest.raises(ValueError, match=r"edges\.csv") as error:
+    (tmp_path / "run" / run_folder.FEATURES).unlink()
+    assert explore.of_run(tmp_path / "run").graph.num_edges == 3
+    (tmp_path / "run" / run_folder.FACTORS).unlink()
+    with pytest.raises(RunError, match=r"has no factors \(the files are gone\), which `dssl explore` needs") as error:
         explore.of_run(tmp_path / "run")
     assert "\n" not in str(error.value)
     with pytest.raises(RunError, match="not a run folder"):
@@ -161,5 +161,5 @@ def test_a_graph_that_is_gone_or_has_changed_is_one_line(tmp_path: Path) -> None
 def test_what_a_browser_cannot_hold_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workflow.fit(config("synthetic:h=0.2,nodes=40,classes=3,degree=4,seed=1"), tmp_path / "run")
     monkeypatch.setattr(explore, "MOST_BYTES", 1000)
-    with pytest.raises(RunError, match=r"would hold .* GB of links and ids; a browser is given up to"):
+    with pytest.raises(RunError, match=r"would hold .* GB of links and ids, and the limit"):
         explore.of_run(tmp_path / "run")

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+import shutil
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -20,7 +21,6 @@ import dssl.cli
 from dssl.config.resolve import resolve
 from dssl.config.schema import Config
 from dssl.errors import DsslError, RunError
-from dssl.evaluation import projection
 from dssl.evaluation.factor_analysis import class_similarity
 from dssl.graph import Graph
 from dssl.graph.features import encode
@@ -29,8 +29,10 @@ from dssl.model.factors import Factors
 from dssl.report import charts as report_charts
 from dssl.report import facts as report_facts
 from dssl.report import page as report
-from dssl.report.facts import Facts, Insides
-from dssl.runs import workflow
+from dssl.report.facts import Arrays, Facts
+from dssl.runs import run_folder, workflow
+from dssl.runs.node_map import Map
+from dssl.runs.records import Environment
 
 SMALL = {"num_factors": 3, "dim": 4, "hidden_dim": 4, "skip": False, "epochs": 3, "splits": 2}
 HOSTILE = [
@@ -145,7 +147,7 @@ def test_a_page_says_what_was_run_and_how_it_went(labelled: Path, tmp_path: Path
 
 def test_the_same_run_gives_the_same_file(labelled: Path, tmp_path: Path) -> None:
     first = report.write([labelled], tmp_path / "a.html").read_bytes()
-    (labelled / projection.MAP).unlink()
+    (labelled / run_folder.MAP).unlink()
     assert report.write([labelled]) == labelled / "report.html"
     assert (labelled / "report.html").read_bytes() == first
 
@@ -210,14 +212,23 @@ def test_runs_with_less_to_show(
         assert "The nodes have no features." in page.words()
 
 
-def test_a_graph_that_is_gone_leaves_a_page_that_says_so(tmp_path: Path) -> None:
+def test_a_page_is_made_from_the_run_folder_alone(tmp_path: Path) -> None:
     folder = make(tmp_path, table(["cat", "dog"]))
-    lines = (tmp_path / "edges.csv").read_text().splitlines(keepends=True)
-    (tmp_path / "edges.csv").write_text("".join(lines[:-1]))
-    page = Page(report.write([folder]))
-    assert "No labels, links and factors here" in page.words()
-    assert "is not as it was" in page.words()
+    whole = report.write([folder]).read_bytes()
     (tmp_path / "edges.csv").unlink()
+    (tmp_path / "nodes.csv").unlink()
+    assert report.write([folder]).read_bytes() == whole
+    for name in ("weights.safetensors", "features.json"):
+        (folder / name).unlink()
+    assert report.write([folder]).read_bytes() == whole
+
+
+def test_a_run_without_its_graph_or_factors_has_a_page_that_names_the_reason(tmp_path: Path) -> None:
+    folder = make(tmp_path, table(["cat", "dog"]), keep_factors=False)
+    page = Page(report.write([folder]))
+    assert "No factors here" in page.words() and "keep_factors is false" in page.words()
+    assert "factors" not in page.sections
+    shutil.rmtree(folder / "graph")
     page = Page(report.write([folder]))
     assert "No labels, links and factors here" in page.words()
     (places,) = (chart for chart in page.charts if chart["kind"] == "map")
@@ -279,7 +290,7 @@ def test_the_command_says_where_the_page_is(
 def facts(**changes: Any) -> Facts:
     last = {"effective_rank": 30.0, "factor_usage_max": 0.2, "factor_information": 0.5}
     records: list[dict[str, float | None]] = [{"epoch": at, "loss": 1 + 2.0**-at, **last} for at in range(1, 41)]
-    start = Facts(Path("r"), Config(), {"name": "g"}, [], [], records, {}, {})
+    start = Facts(Path("r"), Config(), {"name": "g"}, [], [], {}, records, {}, Environment())
     return replace(start, **changes)
 
 
@@ -385,7 +396,7 @@ def test_a_map_holds_places_and_columns_as_they_were() -> None:
     graph, factors = planted()
     graph = graph.replace(x=x, feature_names=names, encoding=encoding)
     points = np.random.default_rng(1).normal(size=(60, 2)).astype(np.float32)
-    chart = report_charts.node_map(Insides(projection.Map(points, "pca"), graph, factors, []))
+    chart = report_charts.node_map(Arrays(Map(points, "pca"), graph, graph, factors, []))
     assert chart["ids"] is None  # they are the positions
     for axis, name in enumerate("xy"):
         assert np.corrcoef(unpack(chart[name]), points[:, axis])[0, 1] > 0.9999
@@ -404,7 +415,7 @@ def test_a_map_holds_places_and_columns_as_they_were() -> None:
 
 def test_classes_beyond_the_looks_are_others() -> None:
     graph, _ = planted(classes=30)
-    chart = report_charts.node_map(Insides(projection.Map(np.zeros((60, 2), np.float32), "pca"), graph, None, []))
+    chart = report_charts.node_map(Arrays(Map(np.zeros((60, 2), np.float32), "pca"), graph, graph, None, []))
     label = chart["columns"][0]
     codes = unpack(label["values"])
     assert len(label["classes"]) == report_charts.MOST_CLASSES
@@ -421,8 +432,8 @@ def test_a_map_of_very_many_nodes_stays_small() -> None:
     factors = Factors(
         graph.ids, graph.sources(), graph.indices, np.full((graph.num_arcs, 16), 1 / 16, np.float32), nodes
     )
-    places = projection.Map(np.random.default_rng(0).normal(size=(n, 2)).astype(np.float32), "tsne")
-    chart = report_charts.node_map(Insides(places, graph, factors, []))
+    places = Map(np.random.default_rng(0).normal(size=(n, 2)).astype(np.float32), "tsne")
+    chart = report_charts.node_map(Arrays(places, graph, graph, factors, []))
     assert len(json.dumps(chart)) < 1_000_000
     assert [column["name"] for column in chart["columns"]] == ["label", "factor", "degree"]
 

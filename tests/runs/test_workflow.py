@@ -16,9 +16,12 @@ from dssl.config.schema import Config
 from dssl.config.toml import from_toml
 from dssl.data.load import read_graph, with_full_paths
 from dssl.errors import DsslError, RunError
+from dssl.graph import packed
+from dssl.graph.preparation import links as prepare
 from dssl.model.embeddings import Embeddings
 from dssl.model.estimator import load_model
 from dssl.runs import run_folder, workflow
+from dssl.runs.links import model_links
 
 SMALL = {"num_factors": 2, "dim": 4, "hidden_dim": 4, "skip": False, "epochs": 4, "seed": 1, "splits": 2}
 
@@ -65,6 +68,7 @@ def test_a_run_folder_holds_everything(edges: Path, tmp_path: Path) -> None:
         assert name in records[-1]
     described = json.loads((tmp_path / "r" / "graph.json").read_text())
     assert described["summary"]["nodes"] == 30
+    assert described["limits"]["factor_usage_max"] == {"value": 0.9, "side": "above"}
     made = json.loads((tmp_path / "r" / "environment.json").read_text())
     assert made["command"] == "dssl fit x"
     assert made["packages"]["torch"]
@@ -93,6 +97,7 @@ def test_same_seed_same_bytes(edges: Path, tmp_path: Path) -> None:
 def test_the_model_of_a_run_gives_its_embeddings(edges: Path, tmp_path: Path) -> None:
     workflow.fit(config_for(edges), tmp_path / "r")
     graph = read_graph(config_for(edges).graph)
+    assert workflow.embed(tmp_path / "r").ids.equals(graph.ids)
     np.testing.assert_array_equal(load_model(tmp_path / "r").transform(graph), workflow.embed(tmp_path / "r").values)
 
 
@@ -157,7 +162,7 @@ def test_an_interrupted_run_goes_on_to_the_same_end(edges: Path, tmp_path: Path,
     seen: list[dict[str, float]] = []
     outcome = workflow.fit(config, tmp_path / "parts", on_epoch=seen.append)
     assert seen[0]["epoch"] == (epoch - 1) // 3 * 3 + 1
-    assert outcome.environment["resumed_at_epoch"] == (epoch - 1) // 3 * 3
+    assert outcome.environment.resumed_at_epoch == (epoch - 1) // 3 * 3
     assert not (tmp_path / "parts" / run_folder.CHECKPOINT).exists()
     for file in ("embeddings.parquet", "metrics.jsonl", "weights.safetensors"):
         assert (tmp_path / "parts" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes(), file
@@ -173,7 +178,7 @@ def test_a_kill_after_the_last_epoch_loses_nothing(
         raise Stop
 
     with monkeypatch.context() as patch:
-        patch.setattr("dssl.model.DSSL.save", fail)
+        patch.setattr("dssl.model.estimator.Embedder.save", fail)
         with pytest.raises(Stop):
             workflow.fit(config, tmp_path / "parts")
     outcome = workflow.fit(config, tmp_path / "parts")
@@ -243,7 +248,7 @@ def test_a_training_that_never_began_leaves_no_folder(edges: Path, tmp_path: Pat
 def test_an_unfinished_run_is_not_mixed_with_another(edges: Path, tmp_path: Path) -> None:
     with pytest.raises(Stop):
         workflow.fit(config_for(edges), tmp_path / "r", on_epoch=stop_at(2))  # type: ignore[arg-type]
-    with pytest.raises(RunError, match=r"other settings \(encoder.dim was 4, is 5\); start anew with --overwrite"):
+    with pytest.raises(RunError, match=r"other settings \(encoder.dim was 4, is 5\); replace it with --overwrite"):
         workflow.fit(config_for(edges, dim=5), tmp_path / "r")
     with edges.open("a") as handle:
         handle.write("n3,n9\n")
@@ -299,11 +304,54 @@ def test_labels_too_few_to_split_leave_the_rest_of_an_evaluation(edges: Path, tm
     assert not (tmp_path / "r" / "splits.npz").exists()
 
 
-def test_evaluate_refuses_a_changed_graph(edges: Path, tmp_path: Path) -> None:
+def test_a_run_folder_alone_is_enough_when_the_files_of_the_user_have_moved(edges: Path, tmp_path: Path) -> None:
     workflow.fit(config_for(edges), tmp_path / "r")
-    with edges.open("a") as handle:
-        handle.write("n3,n9\n")
-    with pytest.raises(RunError, match=r"not as it was when .* was fitted"):
+    before = workflow.evaluate(tmp_path / "r")
+    edges.unlink()
+    edges.with_name("nodes.csv").unlink()
+    (tmp_path / "r").rename(tmp_path / "moved")
+    assert workflow.evaluate(tmp_path / "moved") == before
+    assert workflow.factors(tmp_path / "moved").links.shape == (62, 2)
+
+
+def test_the_factors_of_a_run_are_those_of_its_model(edges: Path, tmp_path: Path) -> None:
+    workflow.fit(config_for(edges), tmp_path / "r")
+    stored = run_folder.read_factors(tmp_path / "r", "x")
+    graph = run_folder.read_graph(tmp_path / "r", "x")
+    found = load_model(tmp_path / "r").factors(graph)
+    for name in ("source", "target", "links", "nodes"):
+        np.testing.assert_array_equal(getattr(stored, name), getattr(found, name))
+    assert stored.ids.equals(found.ids)
+    links = model_links(graph, config_for(edges).graph, stored)
+    prepared = prepare(graph, directed=False, self_loops="remove")
+    np.testing.assert_array_equal(links.indptr, prepared.indptr)
+    np.testing.assert_array_equal(links.indices, prepared.indices)
+
+
+def test_parts_that_were_left_out_are_named_with_the_command_that_needs_them(edges: Path, tmp_path: Path) -> None:
+    workflow.fit(config_for(edges, keep_graph=False, keep_factors=False), tmp_path / "r")
+    assert not {run_folder.PACKED, run_folder.FACTORS} & set(run_folder.sizes(tmp_path / "r"))
+    with pytest.raises(RunError, match=r"no graph \(keep_graph is false\), which `dssl evaluate` needs; fit again"):
+        workflow.evaluate(tmp_path / "r")
+    with pytest.raises(RunError, match=r"no factors \(keep_factors is false\), which `x` needs"):
+        run_folder.read_factors(tmp_path / "r", "x")
+    workflow.fit(config_for(edges, keep_factors=False), tmp_path / "s")
+    assert workflow.factors(tmp_path / "s").links.shape == (62, 2)  # from the model
+    assert "calinski_harabasz_factors" in workflow.evaluate(tmp_path / "s")["label_free"]
+
+
+def test_a_packed_graph_of_the_user_is_referred_to_and_not_copied(edges: Path, tmp_path: Path) -> None:
+    graph = read_graph(config_for(edges).graph)
+    packed.pack(graph, tmp_path / "packed")
+    workflow.fit(resolve({"source": str(tmp_path / "packed"), **SMALL}), tmp_path / "r")
+    assert run_folder.read_graph_record(tmp_path / "r").packed == str(tmp_path / "packed")
+    assert run_folder.PACKED not in run_folder.sizes(tmp_path / "r")
+    assert run_folder.read_graph(tmp_path / "r", "x").fingerprint() == graph.fingerprint()
+    packed.pack(graph.replace(y=None), tmp_path / "packed", overwrite=True)
+    with pytest.raises(RunError, match=r"is not the one that .* was fitted on"):
+        workflow.evaluate(tmp_path / "r")
+    (tmp_path / "packed").rename(tmp_path / "elsewhere")
+    with pytest.raises(RunError, match=r"refers to a packed graph, which `dssl evaluate` needs: .*packed"):
         workflow.evaluate(tmp_path / "r")
 
 
@@ -439,10 +487,6 @@ def test_factors_of_a_run_are_of_its_graph_or_of_another(edges: Path, tmp_path: 
     grown = grow(edges)
     other = config_for(grown, nodes=str(grown.with_name("grown-nodes.csv"))).graph
     assert workflow.factors(tmp_path / "r", other).links_table()["source"].to_pylist()[-1] == "n31"
-    with edges.open("a") as handle:
-        handle.write("n3,n9\n")
-    with pytest.raises(RunError, match=r"not as it was when .* was fitted"):
-        workflow.factors(tmp_path / "r")
 
 
 @pytest.mark.parametrize(
@@ -456,7 +500,7 @@ def test_factors_of_a_run_are_of_its_graph_or_of_another(edges: Path, tmp_path: 
     ],
 )
 def test_default_folders(source: str, name: str) -> None:
-    assert workflow.default_folder(resolve({"source": source})) == Path("runs") / name
+    assert run_folder.default_folder(resolve({"source": source})) == Path("runs") / name
 
 
 def test_a_graph_must_be_named() -> None:

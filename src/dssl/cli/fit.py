@@ -51,7 +51,7 @@ def fit(
     from dssl.cli import output, progress
     from dssl.config.resolve import resolve
     from dssl.errors import ConfigError
-    from dssl.runs import workflow
+    from dssl.runs import run_folder, workflow
 
     flags = {
         **read,
@@ -69,7 +69,7 @@ def fit(
         resolved = resolve(flags, file=config, settings=settings or [])
     else:
         resolved = workflow.continued(start, flags, settings or [])
-    folder = out or workflow.default_folder(resolved)
+    folder = out or run_folder.default_folder(resolved)
     from dssl.runtime import distributed  # not before the settings are known to be right: it takes a second
 
     with distributed.joined(resolved.train.device):

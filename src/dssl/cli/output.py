@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Console
 from rich.markup import escape
@@ -15,11 +15,13 @@ from dssl.cli.progress import line, number
 from dssl.config.fields import changed
 from dssl.config.toml import to_toml
 from dssl.errors import ConfigError, DsslError, nearest
-from dssl.runs import run_folder, workflow
+from dssl.runs import records, run_folder, workflow
 
 if TYPE_CHECKING:
     from dssl.studies.compare import Comparison
     from dssl.studies.tune import Outcome
+
+_Value = TypeVar("_Value")
 
 
 def outcome(found: workflow.Outcome, *, quiet: bool) -> None:
@@ -29,14 +31,14 @@ def outcome(found: workflow.Outcome, *, quiet: bool) -> None:
     if quiet:
         _out().print(str(found.folder), markup=False, highlight=False, soft_wrap=True)
         return
-    seconds, memory = found.environment["seconds"], found.environment["peak_memory_mb"]
+    seconds, memory = found.environment.seconds, found.environment.peak_memory_mb
     table = _pairs()
     table.add_row("graph", _graph_line(found.graph))
     if found.changes:
         table.add_row("prepared", escape("; ".join(found.changes)))
     table.add_row("time", f"{seconds:.1f} s, {memory:,.0f} MB at most")
     if found.record:
-        table.add_row("training", f"{int(found.record['epoch'])} epochs, {line(found.record)}")
+        table.add_row("training", f"{int(found.record['epoch'] or 0)} epochs, {line(found.record)}")
     table.add_row("folder", escape(str(found.folder)))
     table.add_row("next", f"dssl evaluate {escape(str(found.folder))}")
     _out().print(table)
@@ -130,34 +132,37 @@ def info(folder: Path) -> None:
     console = _out()
     table = _pairs()
     table.add_row("run", escape(str(folder)) + ("" if (folder / run_folder.ENVIRONMENT).exists() else " (unfinished)"))
-    described = _part(table, folder, run_folder.GRAPH)
+    described = _part(table, folder / run_folder.GRAPH, records.read_graph_record)
     if described:
-        table.add_row("graph", _graph_line(described.get("summary", {})))
-        if described.get("changes"):
-            table.add_row("prepared", escape("; ".join(described["changes"])))
-        for sentence in described.get("warnings", []):
+        table.add_row("graph", _graph_line(described.summary))
+        if described.packed:
+            table.add_row("packed graph", escape(described.packed))
+        if described.changes:
+            table.add_row("prepared", escape("; ".join(described.changes)))
+        for sentence in described.warnings:
             table.add_row("warning", f"[yellow]{escape(sentence)}[/yellow]")
+        for part, reason in described.left_out.items():
+            table.add_row("left out", escape(f"{part} ({reason})"))
     others = [f"{path}={value}" for path, value in changed(config).items()]
     table.add_row("settings", escape(", ".join(others) or "all as by default"))
-    records = run_folder.read_metrics(folder)
-    if records:
-        table.add_row("training", f"{int(records[-1]['epoch'])} epochs, {line(records[-1])}")
-    made = _part(table, folder, run_folder.ENVIRONMENT)
+    epochs = run_folder.read_metrics(folder)
+    if epochs:
+        table.add_row("training", f"{int(epochs[-1]['epoch'] or 0)} epochs, {line(epochs[-1])}")
+    made = _part(table, folder / run_folder.ENVIRONMENT, records.read_environment)
     if made:
-        table.add_row(
-            "made", f"{made.get('finished')} in {made.get('seconds')} s by dssl {made['packages'].get('dssl')}"
-        )
-        table.add_row("command", escape(str(made.get("command"))))
-    result = _part(table, folder, run_folder.EVALUATION)
+        table.add_row("made", escape(f"{made.finished} in {made.seconds} s by dssl {made.packages.get('dssl')}"))
+        table.add_row("command", escape(made.command))
+    result = _part(table, folder / run_folder.EVALUATION, records.read_evaluation)
     console.print(table)
     if result:
         console.print(_evaluation_table(result))
         if "verdict" in result:
             console.print(escape(result["verdict"]), soft_wrap=True, highlight=False)
-    files = Table("file", "size", "what", box=None, pad_edge=False)
-    for name, meaning in run_folder.FILES.items():
-        if (folder / name).exists():
-            files.add_row(name, f"{(folder / name).stat().st_size:,}", meaning)
+    files = Table("file", "bytes", "content", box=None, pad_edge=False)
+    sizes = run_folder.sizes(folder)
+    for name, size in sizes.items():
+        files.add_row(name, f"{size:,}", run_folder.FILES[name])
+    files.add_row("total", f"{sum(sizes.values()):,}")
     console.print(files)
 
 
@@ -235,15 +240,13 @@ def _pairs() -> Table:
     return table
 
 
-def _part(table: Table, folder: Path, name: str) -> dict[str, Any]:
-    """A JSON file of the run; empty if it is missing, with a line in the table if it is damaged."""
-    if not (folder / name).exists():
-        return {}
+def _part(table: Table, path: Path, read: Callable[[Path], _Value]) -> _Value | None:
+    """A file of the run; none if it is missing, with a line in the table if it is damaged."""
     try:
-        return run_folder.read_json(folder / name)
+        return read(path) if path.exists() else None
     except DsslError as error:
         table.add_row("damaged", f"[red]{escape(str(error))}[/red]")
-        return {}
+        return None
 
 
 def _graph_line(summary: Mapping[str, Any]) -> str:

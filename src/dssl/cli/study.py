@@ -42,7 +42,7 @@ def tune(
     from dssl.cli import output, progress
     from dssl.config.fields import locate
     from dssl.config.resolve import resolve
-    from dssl.runs import workflow
+    from dssl.runs import run_folder
     from dssl.studies import search_space
     from dssl.studies import tune as tuning
 
@@ -58,7 +58,7 @@ def tune(
     resolved = resolve(flags, file=config, settings=settings or [])
     given = [path for path, value in flags.items() if value is not None]
     given += [locate(text.partition("=")[0].strip()) for text in settings or []]
-    folder = out or workflow.default_folder(resolved).with_name(f"{workflow.default_folder(resolved).name}-tune")
+    folder = out or run_folder.default_folder(resolved).with_name(f"{run_folder.default_folder(resolved).name}-tune")
     with progress.Trials(trials, quiet=quiet) as shown:
         outcome = tuning.search(
             resolved,
@@ -108,12 +108,12 @@ def compare(
     from dssl.cli import output, progress
     from dssl.config.resolve import parse, resolve
     from dssl.data.load import with_full_paths
-    from dssl.runs import workflow
+    from dssl.runs import run_folder
     from dssl.studies.compare import ALL
     from dssl.studies.compare import compare as side_by_side
 
     resolved = resolve({**read, "graph.directed": directed})
-    usual = workflow.default_folder(resolved)
+    usual = run_folder.default_folder(resolved)
     folder = out or usual.with_name(usual.name.removesuffix("-dssl-0") + "-compare")
     with progress.Jobs("compare", quiet=quiet) as shown:
         found, written = side_by_side(

@@ -191,6 +191,17 @@ class EvaluateSettings(Section):
         return self
 
 
+class RunSettings(Section):
+    """Optional parts of the run folder."""
+
+    keep_graph: bool = setting(
+        True, "Whether the run folder stores the graph, for evaluate, report, explore and factors."
+    )
+    keep_factors: bool | None = setting(
+        None, "Whether it stores the factors of links and nodes, for report and explore. Default: up to 256 MB."
+    )
+
+
 def _method_section(value: Any) -> Any:
     """Validate the table of a method by the section that its name selects."""
     if not isinstance(value, Mapping):
@@ -217,6 +228,7 @@ class Config(Section):
     method: Annotated[SerializeAsAny[MethodSection], BeforeValidator(_method_section)] = DSSLSettings()
     train: TrainSettings = TrainSettings()
     evaluate: EvaluateSettings = EvaluateSettings()
+    run: RunSettings = RunSettings()
 
 
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {

@@ -1,78 +1,20 @@
-"""A projection of the nodes to the plane, by t-SNE or principal components, stored with the embeddings."""
+"""Coordinates in the plane for each node: t-SNE or principal components."""
 
 from __future__ import annotations
 
-import hashlib
-from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal, cast, get_args
+from typing import Literal, get_args
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from dssl.errors import DsslError, require
-from dssl.model.embeddings import EMBEDDINGS, Embeddings, EmbeddingsError
 from dssl.rng import integer, stream
-from dssl.runtime.files import replacing
 
 Kind = Literal["auto", "tsne", "pca"]
 
-MAP = "map.parquet"
-FORMAT = b"4"  # raise it when coordinates come out differently: stored ones are then regenerated
 SAMPLE = 10_000  # nodes that t-SNE itself places: about 1.6 s per thousand
 NEIGHBOURS = 5  # the distance to the fifth is how far places are apart: no clumps are seen that are none
 MOST_PLACED = 1_000_000  # half a second per 10,000, a minute in all; their principal components take a second
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Map:
-    """The nodes in the plane.
-
-    Args:
-        points: coordinates in the order of the embeddings, float32, shape ``(N, 2)``.
-        kind: how they were found, ``"tsne"`` or ``"pca"``.
-    """
-
-    points: NDArray[np.float32]
-    kind: str
-
-    @property
-    def words(self) -> str:
-        """How they were found, for people.
-
-        >>> Map(np.zeros((20_000, 2), np.float32), "tsne").words
-        't-SNE of 10,000 of 20,000 nodes, the others beside their nearest'
-        """
-        count = len(self.points)
-        if self.kind == "pca":
-            return f"principal components of {count:,} nodes"
-        if count <= SAMPLE:
-            return f"t-SNE of {count:,} nodes"
-        return f"t-SNE of {SAMPLE:,} of {count:,} nodes, the others beside their nearest"
-
-
-def map_of(folder: Path) -> Map:
-    """Return the map of a run's embeddings: from ``map.parquet`` if that is up to date, else computed and stored.
-
-    Args:
-        folder: a run folder.
-    """
-    source = folder / EMBEDDINGS
-    try:
-        with source.open("rb") as handle:
-            digest = hashlib.file_digest(handle, lambda: hashlib.sha256(FORMAT)).hexdigest()
-    except OSError as error:
-        raise EmbeddingsError(f"{source} cannot be read ({error.strerror}); fit the run again") from None
-    stored = _stored(folder / MAP, digest)
-    if stored is not None:
-        return stored
-    vectors = Embeddings.load(source)
-    made = Map(project(vectors.values), _kind(_checked(vectors.values), "auto"))
-    with suppress(OSError):  # a run folder may be read-only
-        _store(folder / MAP, vectors.ids, made, digest)
-    return made
 
 
 def project(values: NDArray[np.float32], *, kind: Kind = "auto", seed: int = 0) -> NDArray[np.float32]:
@@ -93,8 +35,8 @@ def project(values: NDArray[np.float32], *, kind: Kind = "auto", seed: int = 0) 
     >>> project(np.ones((2, 3), np.float32)).tolist()
     [[0.0, 0.0], [0.0, 0.0]]
     """
-    values = _checked(values)
-    if _kind(values, kind) == "pca":
+    values = checked(values)
+    if kind_of(values, kind) == "pca":
         components = _principal_components(values, 2)
         plane = np.zeros((len(values), 2), np.float32)
         plane[:, : components.shape[1]] = components
@@ -109,14 +51,15 @@ def project(values: NDArray[np.float32], *, kind: Kind = "auto", seed: int = 0) 
     return plane
 
 
-def _checked(values: NDArray[np.float32]) -> NDArray[np.float32]:
+def checked(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return vectors as float32; an array that is not a finite matrix is refused."""
     values = np.asarray(values, dtype=np.float32)
     if values.ndim != 2 or not np.isfinite(values).all():
         raise DsslError(f"a map needs finite vectors, one row per node, not an array of shape {values.shape}")
     return values
 
 
-def _kind(values: NDArray[np.float32], kind: Kind) -> str:
+def kind_of(values: NDArray[np.float32], kind: Kind) -> str:
     """The kind of layout that rows get: t-SNE has nothing to do with fewer than ten distinct ones, or in two axes."""
     if kind not in get_args(Kind):
         raise DsslError(f"unknown layout {kind!r}; use one of {', '.join(get_args(Kind))}")
@@ -173,26 +116,3 @@ def _principal_components(values: NDArray[np.float32], count: int) -> NDArray[np
         return np.zeros((len(values), 0))
     model = PCA(min(count, *values.shape), svd_solver="covariance_eigh")
     return np.asarray(model.fit_transform(centred)[:, model.explained_variance_ > 1e-12])
-
-
-def _store(path: Path, ids: pa.Array, found: Map, digest: str) -> None:
-    from pyarrow import parquet
-
-    table = pa.table({"id": ids, "x": found.points[:, 0], "y": found.points[:, 1]})
-    with replacing(path) as temporary:
-        parquet.write_table(table.replace_schema_metadata({"digest": digest, "kind": found.kind}), temporary)
-
-
-def _stored(path: Path, digest: str) -> Map | None:
-    """The map in a file; none if it is not there, damaged, or of other embeddings."""
-    from pyarrow import parquet
-
-    try:
-        table = parquet.read_table(path)
-        notes = table.schema.metadata or {}
-        if notes.get(b"digest") != digest.encode():
-            return None
-        points = np.stack([table.column(name).to_numpy() for name in ("x", "y")], axis=1)
-        return Map(points.astype(np.float32, copy=False), cast(str, notes[b"kind"].decode()))
-    except (OSError, KeyError, pa.ArrowException):
-        return None

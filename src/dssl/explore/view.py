@@ -1,7 +1,7 @@
-"""What a run has to show: places, links, posteriors and columns of its nodes, as arrays that a page can draw.
+"""The content of the page of a run: coordinates, links, posteriors and columns of its nodes, as arrays.
 
-The page asks its questions itself (`web/graph.js`), from arrays that it reads once. Only nearest neighbours in the
-embedding are answered one node at a time, since vectors are too many for a browser.
+The page computes its answers itself (`web/graph.js`), from arrays that it reads once. Only nearest neighbours in the
+embedding are computed here, one node at a time, since the vectors are too large for a browser.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dssl.errors import RunError
-from dssl.evaluation.projection import map_of
 from dssl.graph.features import decode
-from dssl.graph.preparation import links as prepared_links
-from dssl.model.estimator import Embedder
-from dssl.runs import run_folder, workflow
+from dssl.runs import run_folder
+from dssl.runs.links import model_links
+from dssl.runs.node_map import map_of
 
 if TYPE_CHECKING:
     from dssl.graph import Graph
@@ -35,10 +34,10 @@ ROWS_AT_ONCE = 256
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
-    """A value of each node, to colour the map by and to read.
+    """A value per node, to colour the map by and to read.
 
     Args:
-        name: what people call it.
+        name: its title.
         values: float32 of a number, NaN where there is none; int32 of a category, −1 where there is none; ``(N,)``.
         names: of the categories; none for a number.
         role: ``label``, ``factor`` or ``degree``; empty for a column of the node table.
@@ -55,16 +54,16 @@ class View:
     """Everything that the page of a run shows.
 
     Args:
-        name: what people call the graph.
-        method: the method that made the vectors.
-        how: how the places were found, in words.
+        name: name of the graph.
+        method: the method that trained the vectors.
+        how: the projection of the map, in words.
         ids: the user's node ids, shape ``(N,)``.
-        points: places in the plane, float32, shape ``(N, 2)``.
-        graph: the links, as the model sees them.
+        points: coordinates in the plane, float32, shape ``(N, 2)``.
+        graph: the links, as the model uses them.
         unit: the embeddings, each of length 1 or 0, float32, shape ``(N, d)``.
         node_q: q(k | v_i), float32, shape ``(N, K)``; K is 0 without factors.
         link_q: q(k | v_i, z_j) of each link in 255ths, uint8, shape ``(A, K)``.
-        columns: what the map can be coloured by, the first at first.
+        columns: the columns to colour the map by, the initial one first.
     """
 
     name: str
@@ -80,7 +79,7 @@ class View:
 
     @property
     def num_bytes(self) -> int:
-        """What the arrays and ids take in a page."""
+        """Size of the arrays and ids in a page."""
         arrays = (self.points, self.graph.indices, self.node_q, self.link_q, *(each.values for each in self.columns))
         return sum(array.nbytes for array in arrays) + 4 * len(self.graph.indptr) + int(self.ids.nbytes)
 
@@ -104,7 +103,7 @@ class View:
             rows = np.arange(begin, min(begin + ROWS_AT_ONCE, stop))
             cosine = self.unit[rows] @ self.unit.T
             cosine[np.arange(len(rows)), rows] = -np.inf
-            # As many blocks have a peak this high, so the best are among the few nodes that reach it.
+            # At least `top` blocks have a maximum this high, so the best nodes are among the few that reach it.
             least = np.partition(np.maximum.reduceat(cosine, blocks, axis=1), -top, axis=1)[:, -top]
             for row, values, enough in zip(rows - start, cosine, least, strict=True):
                 able = np.flatnonzero(values >= enough)
@@ -114,25 +113,24 @@ class View:
 
 
 def of_run(folder: Path, *, on_stage: Callable[[str], None] = lambda _: None) -> View:
-    """Read all of a finished run that its page shows; a graph that is gone or has changed is refused.
+    """Read everything that the page of a finished run shows, from its folder alone.
 
     Args:
         folder: the run folder.
         on_stage: called with the name of each part before it starts.
     """
     config = run_folder.read_config(folder)
-    on_stage("reading the graph")
+    on_stage("reading vectors, graph and factors")
     vectors = run_folder.read_embeddings(folder)
-    graph = workflow.fitted_graph(folder)
-    factors = None
-    if config.method.name == "dssl":
-        on_stage("finding the factors of the links")
-        factors = Embedder.load(folder).factors(graph)
-    on_stage("laying out the map, which the run keeps")
+    graph = run_folder.read_graph(folder, "dssl explore")
+    factors = run_folder.read_factors(folder, "dssl explore") if run_folder.num_factors(config) else None
+    if not graph.ids.equals(vectors.ids):
+        raise RunError(f"the ids of the vectors and of the graph in {folder} differ; fit the run again")
+    on_stage("computing the map, which the run stores")
     places = map_of(folder)
     made = view(
         graph,
-        prepared_links(graph, directed=config.graph.directed, self_loops=config.graph.self_loops),
+        model_links(graph, config.graph, factors),
         vectors.values,
         points=places.points,
         factors=factors,
@@ -141,8 +139,8 @@ def of_run(folder: Path, *, on_stage: Callable[[str], None] = lambda _: None) ->
     )
     if (size := made.num_bytes) > MOST_BYTES:
         raise RunError(
-            f"the page of {folder} would hold {size / 1e9:.1f} GB of links and ids; a browser is given up to "
-            f"{MOST_BYTES / 1e9:.1f} GB, so fit a part of the graph to explore it"
+            f"the page of {folder} would hold {size / 1e9:.1f} GB of links and ids, and the limit for a browser is "
+            f"{MOST_BYTES / 1e9:.1f} GB; fit a part of the graph to explore it"
         )
     return made
 
@@ -157,16 +155,16 @@ def view(
     method: str = "",
     how: str = "",
 ) -> View:
-    """Put together what a page shows.
+    """Assemble the content of a page.
 
     Args:
         graph: the graph as it was read, with labels and features.
-        links: the same nodes with the links that the model sees.
+        links: the same nodes with the links that the model uses.
         vectors: the embeddings, shape ``(N, d)``.
-        points: places in the plane, shape ``(N, 2)``.
+        points: coordinates in the plane, shape ``(N, 2)``.
         factors: of the same links, or none.
-        method: the method that made the vectors.
-        how: how the places were found, in words.
+        method: the method that trained the vectors.
+        how: the projection of the map, in words.
     """
     size, arcs = links.num_nodes, links.num_arcs
     node_q = np.zeros((size, 0), np.float32) if factors is None else factors.nodes
@@ -187,7 +185,7 @@ def view(
 
 
 def _columns(graph: Graph, links: Graph, node_q: NDArray[np.float32]) -> Iterator[Column]:
-    """The label, the main factor, the degree, and what the node table had."""
+    """The label, the main factor, the degree, and the columns of the node table."""
     if graph.y is not None:
         names = graph.class_names or tuple(str(label) for label in range(graph.num_classes))
         yield Column("label", graph.y.astype(np.int32), names, "label")
@@ -202,7 +200,7 @@ def _columns(graph: Graph, links: Graph, node_q: NDArray[np.float32]) -> Iterato
 
 
 def _table_columns(graph: Graph) -> Iterator[Column]:
-    """The columns of the node table, as they were before they became features."""
+    """The columns of the node table, decoded from the features."""
     if graph.x is None or graph.encoding is None:
         return
     for column, values in decode(graph.x, graph.encoding):

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dssl.errors import RunError
 from dssl.model.embeddings import Layout, check_ending, write_vectors
 
 ENDINGS = (".parquet", ".csv")
@@ -18,12 +20,12 @@ ENDINGS = (".parquet", ".csv")
 class Factors:
     """How probable each factor is on each link, and at each node.
 
-    An undirected link is there in both directions: seen from its other end it may have another reason.
+    An undirected link has a row for each direction: as seen from its other end it may have another factor.
 
     Args:
         ids: the user's node ids, shape ``(N,)``.
-        source: position of the node that each link is seen from, shape ``(A,)``.
-        target: position of its neighbour, shape ``(A,)``.
+        source: position of the node i of each link, ascending, shape ``(A,)``.
+        target: position of its neighbour j, shape ``(A,)``.
         links: q(k | v_i, z_j) of each link, shape ``(A, K)``; rows sum to 1.
         nodes: q(k | v_i), the mean over the links of each node, shape ``(N, K)``; zeros for a node without links.
 
@@ -70,12 +72,50 @@ class Factors:
         for path, (keys, values) in zip(targets, parts, strict=False):
             write_vectors(path, keys(), values, name="q", letter="q", layout=layout)
 
+    @classmethod
+    def load(cls, links: str | Path, nodes: str | Path) -> Factors:
+        """Read the two Parquet files that `save` wrote in the layout ``list``.
+
+        Args:
+            links: the table of links.
+            nodes: the table of nodes.
+        """
+        at_nodes, on_links = _read(Path(nodes), ["id"]), _read(Path(links), ["source", "target"])
+        ids = at_nodes[0]["id"]
+        ends = {name: pc.index_in(column, value_set=ids) for name, column in on_links[0].items()}
+        if any(column.null_count for column in ends.values()) or at_nodes[1].shape[1] != on_links[1].shape[1]:
+            raise RunError(f"{links} and {nodes} are of different graphs or models; fit the run again")
+        places = {name: np.asarray(column.to_numpy(zero_copy_only=False), np.int32) for name, column in ends.items()}
+        return cls(ids, places["source"], places["target"], on_links[1], at_nodes[1])
+
     def _link_keys(self) -> dict[str, pa.Array]:
         ends = {"source": self.source, "target": self.target}
         return {**{name: self.ids.take(pa.array(at)) for name, at in ends.items()}, "factor": _best(self.links)}
 
     def _node_keys(self) -> dict[str, pa.Array]:
         return {"id": self.ids, "factor": _best(self.nodes)}
+
+
+def _read(path: Path, keys: list[str]) -> tuple[dict[str, pa.Array], NDArray[np.float32]]:
+    """The key columns of a table of factors, and q of each row, shape ``(n, K)``."""
+    from pyarrow import parquet
+
+    try:
+        table = parquet.read_table(path, columns=[*keys, "q"])
+        kind = table.schema.field("q").type
+        if table.column_names != [*keys, "q"] or not pa.types.is_fixed_size_list(kind):
+            raise pa.ArrowInvalid(f"columns {table.column_names}")
+        q = table.column("q").combine_chunks()
+        flat = (pa.concat_arrays(q.chunks) if isinstance(q, pa.ChunkedArray) else q).flatten()
+        values = np.asarray(flat.to_numpy(zero_copy_only=False), np.float32)
+        if values.size != table.num_rows * kind.list_size or not np.isfinite(values).all():
+            raise pa.ArrowInvalid("a posterior is missing")
+    except (OSError, pa.ArrowException, KeyError) as error:
+        reason = str(error).splitlines()[0][:80] if path.exists() else "no such file"
+        raise RunError(f"{path} does not hold factors ({reason}); fit the run again") from None
+    found = {name: pa.concat_arrays(table.column(name).chunks) for name in keys if table.num_rows}
+    empty = {name: pa.array([], table.schema.field(name).type) for name in keys if not table.num_rows}
+    return {**found, **empty}, values.reshape(table.num_rows, kind.list_size)
 
 
 def _best(q: NDArray[np.float32]) -> pa.Array:

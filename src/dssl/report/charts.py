@@ -13,7 +13,7 @@ from scipy import sparse
 
 from dssl.evaluation.factor_analysis import class_similarity, similarity_correlation
 from dssl.graph.statistics import neighborhood_similarity
-from dssl.report.facts import Facts, Insides, short
+from dssl.report.facts import Arrays, Facts, short
 
 if TYPE_CHECKING:
     from dssl.graph import Graph
@@ -51,7 +51,6 @@ CURVES = {
 
 def curves(facts: Facts) -> list[Chart]:
     """A chart for each number that was recorded, terms of the loss first, then what shows a collapse."""
-    limits = _limits(facts)
     names = [name for name in dict.fromkeys(key for record in facts.records for key in record) if name != "epoch"]
     known = [name for name in CURVES if name in names]
     found = []
@@ -59,21 +58,9 @@ def curves(facts: Facts) -> list[Chart]:
         title, words, about = CURVES.get(name, (short(name.replace("_", " ").capitalize()), "", "terms"))
         chart = lines({"": facts.records}, name)
         if chart is not None:
-            limit, side = limits.get(name, (None, ""))
-            found.append(chart | {"title": title, "words": words, "about": about, "limit": limit, "side": side})
-    return found
-
-
-def _limits(facts: Facts) -> dict[str, tuple[float, str]]:
-    """Where a collapse begins, and on which side."""
-    if not facts.num_factors:
-        return {}
-    from dssl.nn import health
-
-    found = {"effective_rank": (health.least_rank(facts.config.encoder.dim), "below")}
-    if facts.num_factors > 1:
-        found["factor_usage_max"] = (health.MOST_USAGE, "above")
-        found["factor_information"] = (health.LEAST_INFORMATION, "below")
+            limit = facts.limits.get(name)
+            at = {"limit": None, "side": ""} if limit is None else {"limit": limit.value, "side": limit.side}
+            found.append(chart | {"title": title, "words": words, "about": about, **at})
     return found
 
 
@@ -224,9 +211,9 @@ def _examples(factors: Factors, factor: int, count: int = 3) -> list[dict[str, A
     return found
 
 
-def node_map(inside: Insides) -> Chart:
+def node_map(arrays: Arrays) -> Chart:
     """The nodes in the plane with everything that they can be coloured by."""
-    points = inside.places.points.astype(np.float64)
+    points = arrays.places.points.astype(np.float64)
     points -= points.min(axis=0)
     points *= 32_000 / max(float(points.max(initial=0)), 1e-30)  # finer than any screen, in two bytes
     chart: Chart = {
@@ -237,8 +224,8 @@ def node_map(inside: Insides) -> Chart:
         "ids": None,
         "columns": [],
     }
-    graph, factors = inside.graph, inside.factors
-    if graph is None:
+    graph, links, factors = arrays.graph, arrays.links, arrays.factors
+    if graph is None or links is None:
         return chart
     ids = graph.ids.to_pylist()
     if ids != list(range(len(ids))):
@@ -249,7 +236,7 @@ def node_map(inside: Insides) -> Chart:
     if factors is not None and factors.num_factors > 1:
         best = np.where(factors.nodes.any(axis=1), factors.nodes.argmax(axis=1), -1)
         columns.append(_classes("factor", best, [f"factor {at}" for at in range(factors.num_factors)], "without links"))
-    columns.append(_numbers("degree", graph.degrees))
+    columns.append(_numbers("degree", links.degrees))
     columns += _table_columns(graph)
     if factors is not None and factors.num_factors > 1 and factors.nodes.size <= MOST_CELLS:
         for at in range(factors.num_factors):

@@ -1,4 +1,4 @@
-"""What a report says of a run: read from its folder, and put into plain sentences."""
+"""The content of a report: the files of a run, read from its folder alone, and verdicts on them in plain sentences."""
 
 from __future__ import annotations
 
@@ -9,48 +9,50 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from dssl.config.methods import DSSLSettings
 from dssl.config.schema import Config
 from dssl.errors import DsslError
-from dssl.graph.preparation import links
-from dssl.runs import run_folder, workflow
+from dssl.runs import run_folder
+from dssl.runs.links import model_links
+from dssl.runs.records import Environment, Evaluation, Limit, Record, Summary
 
 if TYPE_CHECKING:
-    from dssl.evaluation.projection import Map
     from dssl.graph import Graph
     from dssl.model.factors import Factors
+    from dssl.runs.node_map import Map
 
 LONGEST = 48  # characters of an id, a label or a name on a page
-SETTLED = 0.01  # change of the loss, of all that it fell, over a tenth of the training
+SETTLED = 0.01  # fraction of the whole decrease of the loss, over a tenth of the training
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Facts:
-    """What the files of a run hold.
+    """The small files of a run.
 
     Args:
         folder: the run folder.
         config: its settings.
         summary: sizes and homophily of the graph.
-        changes: what was done to the graph.
-        warnings: what went wrong in training.
+        changes: steps of preparation of the graph.
+        warnings: sentences about the training.
+        limits: by recorded number, the value at which a collapse begins.
         records: a record per epoch; a value that was not finite is none.
-        evaluation: content of ``evaluation.json``, empty if the run was not evaluated.
-        environment: content of ``environment.json``.
+        evaluation: results of the evaluation, empty if the run was not evaluated.
+        environment: versions, machine, time and memory.
     """
 
     folder: Path
     config: Config
-    summary: dict[str, Any]
+    summary: Summary
     changes: list[str]
     warnings: list[str]
-    records: list[dict[str, float | None]]
-    evaluation: dict[str, Any]
-    environment: dict[str, Any]
+    limits: dict[str, Limit]
+    records: list[Record]
+    evaluation: Evaluation
+    environment: Environment
 
     @property
     def name(self) -> str:
-        """What the graph is called."""
+        """Name of the graph."""
         return short(self.summary.get("name", "graph"))
 
     @property
@@ -59,43 +61,45 @@ class Facts:
         return f"dssl evaluate {shlex.quote(str(self.folder))}"
 
     @property
-    def last(self) -> dict[str, float | None]:
+    def last(self) -> Record:
         """The record of the last epoch, empty if there was none."""
         return self.records[-1] if self.records else {}
 
     @property
     def num_factors(self) -> int:
-        """Number of factors K; 0 of a method without."""
-        return self.config.method.num_factors if isinstance(self.config.method, DSSLSettings) else 0
+        """Number of factors K; 0 for a method without factors."""
+        return run_folder.num_factors(self.config)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Insides:
-    """What is found by reading the graph and the model of a run again.
+class Arrays:
+    """The large files of a run.
 
     Args:
         places: the nodes in the plane.
-        graph: the graph as the model sees it, none if it cannot be read any more.
-        factors: the factors of its links, none without.
-        notes: sentences on what could not be had.
+        graph: the graph with labels and features, none if the run does not hold it.
+        links: its links as the model uses them, likewise.
+        factors: the factors of these links, none without.
+        notes: sentences on missing parts.
     """
 
     places: Map
     graph: Graph | None
+    links: Graph | None
     factors: Factors | None
     notes: list[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A judgement in words.
+    """A verdict in words.
 
     Args:
-        about: what is judged.
-        state: whether it is as it should be.
-        head: the judgement in a few words.
+        about: its subject.
+        state: good, neutral, or worth a look.
+        head: the verdict in a few words.
         words: the reason, one or two sentences.
-        command: what to do next, if anything.
+        command: the next command, if there is one.
     """
 
     about: str
@@ -106,67 +110,62 @@ class Verdict:
 
 
 def read(folder: Path) -> Facts:
-    """Read the files of a finished run; nothing is computed."""
+    """Read the small files of a finished run."""
     config = run_folder.read_config(folder)
-    described = run_folder.read_json(folder / run_folder.GRAPH)
-    summary = described.get("summary")
-    if not isinstance(summary, dict):
-        raise DsslError(f"{folder / run_folder.GRAPH} is damaged: it has no summary of the graph; fit the run again")
+    described = run_folder.read_graph_record(folder)
     return Facts(
         folder=folder,
         config=config,
-        summary=summary,
-        changes=described.get("changes", []),
-        warnings=described.get("warnings", []),
-        records=[dict(record) for record in run_folder.read_metrics(folder)],
-        evaluation=run_folder.read_json(folder / run_folder.EVALUATION)
-        if (folder / run_folder.EVALUATION).exists()
-        else {},
-        environment=run_folder.read_json(folder / run_folder.ENVIRONMENT),
+        summary=described.summary,
+        changes=described.changes,
+        warnings=described.warnings,
+        limits=described.limits,
+        records=run_folder.read_metrics(folder),
+        evaluation=run_folder.read_evaluation(folder),
+        environment=run_folder.read_environment(folder),
     )
 
 
-def look_inside(facts: Facts, *, on_stage: Callable[[str], None] = lambda _: None) -> Insides:
-    """Read the graph of a run again, find its factors, and lay its nodes out.
+def read_arrays(facts: Facts, *, on_stage: Callable[[str], None] = lambda _: None) -> Arrays:
+    """Read the map, the graph and the factors of a run.
 
-    A graph that is not as it was, or not there, is no reason to have no report: it then has less to show, and says so.
+    A run without its graph or factors still has a report, which has fewer sections and names the reason.
 
     Args:
-        facts: what the files of the run hold.
+        facts: the small files of the run.
         on_stage: called with the name of each part before it starts.
     """
-    from dssl.evaluation import projection
-    from dssl.model.estimator import Embedder
+    from dssl.runs.node_map import map_of
 
     on_stage("map of the embeddings")
-    places = projection.map_of(facts.folder)
-    on_stage("graph")
-    settings = facts.config.graph
+    places = map_of(facts.folder)
+    on_stage("graph and factors")
     try:
-        fitted = workflow.fitted_graph(facts.folder)
-        if fitted.num_nodes != len(places.points):
-            raise DsslError(f"the graph has {fitted.num_nodes:,} nodes and the embeddings {len(places.points):,}")
+        graph = run_folder.read_graph(facts.folder, "dssl report")
+        if graph.num_nodes != len(places.points):
+            raise DsslError(f"the graph has {graph.num_nodes:,} nodes and the embeddings {len(places.points):,}")
     except DsslError as error:
-        return Insides(places, None, None, [f"No labels, links and factors here: {error}."])
-    graph = links(fitted, directed=settings.directed, self_loops=settings.self_loops)
-    if not facts.num_factors:
-        return Insides(places, graph, None, [])
-    on_stage("factors")
-    try:
-        return Insides(places, graph, Embedder.load(facts.folder).factors(fitted), [])
-    except DsslError as error:
-        return Insides(places, graph, None, [f"No factors here: {error}."])
+        return Arrays(places, None, None, None, [f"No labels, links and factors here: {error}."])
+    factors, notes = None, []
+    if facts.num_factors:
+        try:
+            factors = run_folder.read_factors(facts.folder, "dssl report")
+        except DsslError as error:
+            notes.append(f"No factors here: {error}.")
+    return Arrays(places, graph, model_links(graph, facts.config.graph, factors), factors, notes)
 
 
 def verdicts(facts: Facts) -> list[Verdict]:
-    """Say how the training went, whether anything collapsed, and what the labels say."""
+    """Return verdicts on the training, on a collapse, and on the accuracy."""
     found = [_training(facts), _representation(facts), _factors(facts), _labels(facts)]
     return [verdict for verdict in found if verdict is not None]
 
 
 def _training(facts: Facts) -> Verdict:
     if not facts.records:
-        return Verdict("Training", "plain", "No training", "No epoch was trained: the vectors are those of the start.")
+        return Verdict(
+            "Training", "plain", "No training", "No epoch was trained: the vectors are those of the initial weights."
+        )
     losses = [record.get("loss") for record in facts.records]
     epochs = f"{int(facts.last['epoch'] or 0):,} epochs"
     if losses[-1] is None:
@@ -182,7 +181,7 @@ def _training(facts: Facts) -> Verdict:
     if before - late <= SETTLED * spread:
         return Verdict("Training", "good", "The loss has settled", words)
     share = (before - late) / spread
-    words += f" The last tenth of the training still brought {share:.0%} of all that it fell: more epochs may help."
+    words += f" The last tenth of the training added {share:.0%} of the whole decrease: more epochs may help."
     return Verdict("Training", "plain", "The loss was still falling", words)
 
 
@@ -198,17 +197,17 @@ def _representation(facts: Facts) -> Verdict | None:
 
 
 def _factors(facts: Facts) -> Verdict | None:
-    usage, told = facts.last.get("factor_usage_max"), facts.last.get("factor_information")
+    usage, information = facts.last.get("factor_usage_max"), facts.last.get("factor_information")
     if facts.num_factors == 1:
-        return Verdict("Factors", "plain", "One factor", "With a single factor all links have the same reason.")
-    if not facts.num_factors or usage is None or told is None:
+        return Verdict("Factors", "plain", "One factor", "With a single factor all links have the same posterior.")
+    if not facts.num_factors or usage is None or information is None:
         return None
     said = [sentence for sentence in facts.warnings if not sentence.startswith("the representation")]
     if said:
         return Verdict("Factors", "look", "Collapsed", _sentence(said[0]))
     words = (
-        f"The most used of the {facts.num_factors} takes {usage:.0%} of the links, and knowing a link tells "
-        f"{told:.0%} of what could be told about its factor."
+        f"The most used of the {facts.num_factors} factors takes {usage:.0%} of the links. A link gives "
+        f"{information:.0%} of the information that it could give about its factor."
     )
     return Verdict("Factors", "good", "The factors are used", words)
 
@@ -216,7 +215,7 @@ def _factors(facts: Facts) -> Verdict | None:
 def _labels(facts: Facts) -> Verdict:
     result = facts.evaluation
     if not result:
-        words = "How good the vectors are has not been measured."
+        words = "The vectors have not been evaluated."
         return Verdict("Labels", "plain", "Not evaluated", words, facts.evaluate)
     if "probe" not in result:
         reason = result.get("skipped", {}).get("probe")
@@ -226,12 +225,12 @@ def _labels(facts: Facts) -> Verdict:
     if "does not beat" in words:
         return Verdict("Labels", "look", "Below the best baseline", words)
     if "within the noise" in words:
-        return Verdict("Labels", "plain", "Beside the best baseline", words)
+        return Verdict("Labels", "plain", "Level with the best baseline", words)
     return Verdict("Labels", "good", "Above all baselines", words)
 
 
 def short(text: object, length: int = LONGEST) -> str:
-    r"""Return a text that fits on a page: one line, no signs that cannot be seen, cut with an ellipsis.
+    r"""Return a text that fits on a page: one line of printable characters, cut with an ellipsis.
 
     >>> short("a" * 100, 5), short("x\u202ey"), short(7)
     ('aaaa…', 'x·y', '7')
@@ -241,7 +240,7 @@ def short(text: object, length: int = LONGEST) -> str:
 
 
 def number(value: float | int | None) -> str:
-    """Return a figure for people: thousands separated, four significant digits, a dash for what is not known.
+    """Return a formatted number: thousands separated, four significant digits, a dash for an unknown one.
 
     >>> number(12345), number(0.123456), number(None), number(1234567.8)
     ('12,345', '0.1235', '–', '1,234,568')
@@ -267,7 +266,7 @@ def percent(score: Mapping[str, Any] | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Return a time for people.
+    """Return a formatted time.
 
     >>> duration(9.44), duration(125), duration(7260), duration(None)
     ('9.4 s', '2 min 5 s', '2 h 1 min', '–')

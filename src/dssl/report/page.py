@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from importlib import resources
+from importlib import resources, util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from dssl.errors import RunError, require
 from dssl.report import charts as charts
 from dssl.report import facts as of
 from dssl.report.facts import Facts
+from dssl.runs.records import Environment
 from dssl.runs.run_folder import REPORT
 from dssl.runtime import files
 
@@ -91,7 +92,6 @@ class Page:
         """Fill in a template; all text is escaped."""
         from jinja2 import Environment, PackageLoader, StrictUndefined
         from markupsafe import Markup
-        from plotly.offline import get_plotlyjs
 
         environment = Environment(
             loader=PackageLoader("dssl.report", "templates"),
@@ -104,7 +104,7 @@ class Page:
             "duration": of.duration,
             "short": of.short,
         }
-        scripts = [_script(get_plotlyjs()), _script(_template("report.js"))]
+        scripts = [_script(_plotly()), _script(_template("report.js"))]
         return environment.get_template(template).render(
             **values,
             scripts=scripts,
@@ -115,35 +115,35 @@ class Page:
 
 
 def _run_page(facts: Facts, on_stage: Callable[[str], None]) -> str:
-    inside = of.look_inside(facts, on_stage=on_stage)
+    arrays = of.read_arrays(facts, on_stage=on_stage)
     on_stage("page")
     page = Page()
     curves = [curve | {"at": page.chart(curve)} for curve in charts.curves(facts)]
-    node_map = charts.node_map(inside)
+    node_map = charts.node_map(arrays)
     cards: list[dict[str, Any]] = []
     similarity = None
-    if inside.graph is not None and inside.factors is not None:
-        cards = charts.factor_cards(inside.graph, inside.factors)
+    if arrays.links is not None and arrays.factors is not None:
+        cards = charts.factor_cards(arrays.links, arrays.factors)
         for card in cards:
             card["at"] = page.chart(card["chart"]) if "chart" in card else None
-        similarity = charts.similarity(inside.graph, inside.factors)
+        similarity = charts.similarity(arrays.links, arrays.factors)
         if similarity is not None:
             similarity |= {name: page.chart(similarity[name]) for name in ("true", "learnt")}
     return page.render(
         "run.html",
         facts=facts,
         verdicts=of.verdicts(facts),
-        notes=inside.notes,
+        notes=arrays.notes,
         sizes=_sizes(facts.summary),
         homophily=_homophily(facts.summary),
         reading=_reading(facts.summary),
-        classes=_class_sizes(facts.summary, [] if inside.graph is None else charts.class_names(inside.graph)),
+        classes=_class_sizes(facts.summary, [] if arrays.graph is None else charts.class_names(arrays.graph)),
         terms=[curve for curve in curves if curve["about"] == "terms"],
         health=[curve for curve in curves if curve["about"] == "health"],
         results=_results(facts, page),
         map={
             "at": page.chart(node_map),
-            "words": inside.places.words,
+            "words": arrays.places.words,
             "columns": [column["name"] for column in node_map["columns"]],
         },
         cards=cards,
@@ -183,7 +183,7 @@ def _comparison_page(found: Sequence[Facts], on_stage: Callable[[str], None]) ->
         curves=curves,
         settings=_different(found),
         seeds=_seeds(found),
-        same_machine=len({facts.environment.get("processor") for facts in found}) == 1,
+        same_machine=len({facts.environment.processor for facts in found}) == 1,
     )
 
 
@@ -195,8 +195,8 @@ def _row(name: str, facts: Facts) -> dict[str, Any]:
         "accuracy": facts.evaluation.get("probe", {}).get("accuracy"),
         "best": _best_baseline(facts),
         "worst": worst,
-        "seconds": facts.environment.get("seconds"),
-        "memory": facts.environment.get("peak_memory_mb"),
+        "seconds": facts.environment.seconds,
+        "memory": facts.environment.peak_memory_mb,
         "epochs": int(facts.last.get("epoch") or 0),
     }
 
@@ -223,13 +223,7 @@ def _best_baseline(facts: Facts) -> tuple[str, dict[str, Any]] | None:
     if not sanity:
         return None
     name = max(sanity, key=lambda name: sanity[name]["accuracy"]["mean"])
-    return _baseline_name(name), sanity[name]["accuracy"]
-
-
-def _baseline_name(name: str) -> str:
-    from dssl.evaluation.baselines import NAMES
-
-    return NAMES.get(name, name)
+    return sanity[name].get("title", name), sanity[name]["accuracy"]
 
 
 def _different(found: Sequence[Facts]) -> list[dict[str, Any]]:
@@ -327,7 +321,9 @@ def _results(facts: Facts, page: Page) -> dict[str, Any]:
     if "accuracy" in probe:
         baselines = sorted(sanity, key=lambda name: -sanity[name]["accuracy"]["mean"])
         own = f"this embedding ({facts.config.method.name})"
-        rows = {own: probe["accuracy"]} | {_baseline_name(name): sanity[name]["accuracy"] for name in baselines}
+        rows = {own: probe["accuracy"]} | {
+            sanity[name].get("title", name): sanity[name]["accuracy"] for name in baselines
+        }
         found["at"] = page.chart(charts.intervals(rows, {own: 0}))
         found["rows"] = [{"name": name, "score": score, "own": name == own} for name, score in rows.items()]
         found["macro_f1"] = probe.get("macro_f1")
@@ -347,17 +343,15 @@ def _results(facts: Facts, page: Page) -> dict[str, Any]:
     return found
 
 
-def _environment(record: Mapping[str, Any]) -> list[tuple[str, str]]:
-    packages = ", ".join(f"{name} {version}" for name, version in record.get("packages", {}).items())
-    memory = record.get("peak_memory_mb")
+def _environment(record: Environment) -> list[tuple[str, str]]:
     rows = [
-        ("command", record.get("command")),
-        ("finished", str(record.get("finished", "")).replace("T", " ").replace("+00:00", " UTC")),
-        ("time", of.duration(record.get("seconds"))),
-        ("memory at most", None if memory is None else f"{memory:,.0f} MB"),
-        ("machine", f"{record.get('processor', '')}, {record.get('cores', '?')} cores, {record.get('system', '')}"),
-        ("python", record.get("python")),
-        ("packages", packages),
+        ("command", record.command),
+        ("finished", record.finished.replace("T", " ").replace("+00:00", " UTC")),
+        ("time", of.duration(record.seconds)),
+        ("peak memory", f"{record.peak_memory_mb:,.0f} MB" if record.peak_memory_mb else ""),
+        ("machine", f"{record.processor}, {record.cores or '?'} cores, {record.system}"),
+        ("python", record.python),
+        ("packages", ", ".join(f"{name} {version}" for name, version in record.packages.items())),
     ]
     return [(name, of.short(value, 2000)) for name, value in rows if value]
 
@@ -375,6 +369,14 @@ def _value(value: Any) -> str:
 
 def _template(name: str) -> str:
     return resources.files("dssl.report").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _plotly() -> str:
+    """Plotly's script, read without importing Plotly, which takes a second."""
+    found = util.find_spec("plotly")
+    if found is None or found.origin is None:
+        raise RunError("a report needs Plotly, which is not installed; use `pip install plotly`")
+    return Path(found.origin).with_name("package_data").joinpath("plotly.min.js").read_text(encoding="utf-8")
 
 
 def _script(text: str) -> Markup:

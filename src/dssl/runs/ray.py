@@ -1,4 +1,4 @@
-"""Training on a Ray cluster: what ``torchrun`` does for `dssl fit`, Ray Train does here, with the same worker.
+"""Training on a Ray cluster: Ray Train starts the workers, as ``torchrun`` does for `dssl fit`.
 
 It needs the extra ``dssl[ray]`` on every machine of the cluster.
 """
@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 from dssl.config.schema import Config
 from dssl.config.toml import from_toml, to_toml
 from dssl.data.load import with_full_paths
 from dssl.errors import ConfigError, RunError, require
 from dssl.runs import run_folder, workflow
+from dssl.runs.records import Record
 
 
 def fit_on_ray(
@@ -24,19 +24,19 @@ def fit_on_ray(
     use_gpu: bool = False,
     max_failures: int = 0,
     storage: str | None = None,
-) -> dict[str, Any]:
+) -> Record:
     """Train a model in a run folder with several workers of a Ray cluster; return the record of the last epoch.
 
-    The Ray cluster is the one that ``ray.init`` connected to, or else one on this machine. After a failure Ray starts
-    the workers again, and they go on from the last checkpoint in the folder.
+    The Ray cluster is the one that ``ray.init`` connected to, or one on this machine. After a failure Ray restarts
+    the workers, and they resume from the last checkpoint in the folder.
 
     Args:
-        config: the complete configuration, as `dssl.config.resolve.resolve` makes it. All machines find its files.
+        config: the complete configuration, as `dssl.config.resolve.resolve` returns it. Its files are on all machines.
         folder: the run folder, on a file system that all machines share.
-        num_workers: how many processes share the work.
-        use_gpu: give each of them a GPU.
-        max_failures: how often the workers are started again.
-        storage: where Ray keeps its own notes; by default ``~/ray_results``.
+        num_workers: number of processes that share the work.
+        use_gpu: whether each process gets a GPU.
+        max_failures: number of restarts of the workers.
+        storage: folder for Ray's own files; by default ``~/ray_results``.
     """
     require("ray", extra="ray")
     from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
@@ -51,7 +51,7 @@ def fit_on_ray(
     trainer = TorchTrainer(
         work,
         train_loop_config={"config": to_toml(options), "folder": str(place)},
-        # Numbers of a few bytes are added up on the CPU also where gradients are not.
+        # Counts are summed on the CPU, also where gradients are summed on the GPU.
         torch_config=TorchConfig(backend="cpu:gloo,cuda:nccl" if use_gpu else "gloo"),
         scaling_config=ScalingConfig(num_workers=num_workers, use_gpu=use_gpu),
         run_config=RunConfig(failure_config=FailureConfig(max_failures=max_failures), storage_path=storage),
@@ -59,8 +59,8 @@ def fit_on_ray(
     try:
         trainer.fit()
     except TrainingFailedError as error:
-        told = re.findall(r"^dssl\.errors\.\w+: (.+)$", str(error), re.MULTILINE)
-        own = [line for line in told if line != distributed.OTHERS]
+        lines = re.findall(r"^dssl\.errors\.\w+: (.+)$", str(error), re.MULTILINE)
+        own = [line for line in lines if line != distributed.OTHERS]
         if not own:
             raise
         raise RunError(own[0]) from None
@@ -68,7 +68,7 @@ def fit_on_ray(
 
 
 def work(given: dict[str, str]) -> None:
-    """Be one of the workers: the process group is Ray's, all else is as under torchrun.
+    """Train as one of the workers, in Ray's process group.
 
     Args:
         given: ``config`` as TOML, and ``folder``.

@@ -1,40 +1,27 @@
-"""What the commands do with a run folder: fit, evaluate, embed, factors."""
+"""The work of the commands on a run folder: fit, evaluate, embed, factors."""
 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from dssl import rng
 from dssl.config.fields import differences
-from dssl.config.methods import DSSLSettings
 from dssl.config.resolve import resolve
 from dssl.config.schema import Config, GraphSettings
 from dssl.data.load import read_graph, with_full_paths
 from dssl.errors import ConfigError, RunError
 from dssl.graph.preparation import OF_MODEL, Inputs
 from dssl.model.embeddings import EMBEDDINGS
-from dssl.model.estimator import FEATURES, WEIGHTS, Embedder
-from dssl.runs import run_folder
-from dssl.runs.run_folder import (
-    CHECKPOINT,
-    ENVIRONMENT,
-    EVALUATION,
-    GRAPH,
-    METRICS,
-    PICTURE,
-    SPLITS,
-    Record,
-    read_config,
-    read_embeddings,
-    read_json,
-    read_metrics,
-)
+from dssl.model.estimator import CUSTOM, WEIGHTS, Embedder
+from dssl.runs import records, run_folder
+from dssl.runs.records import Environment, Evaluation, GraphRecord, Limit, Record, Summary
+from dssl.runs.run_folder import read_config, read_embeddings
 from dssl.runtime import environment, files
 
 if TYPE_CHECKING:
@@ -47,38 +34,41 @@ if TYPE_CHECKING:
     from dssl.model.embeddings import Embeddings
     from dssl.model.factors import Factors
 
+MOST_FACTOR_BYTES = 1 << 28  # of the posteriors of links that a run keeps unless the settings ask for more
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a finished training has to say.
+    """The end of a training.
 
     Args:
         folder: the run folder.
         graph: summary of the graph.
-        environment: the record of the run.
+        environment: versions, time and memory.
         record: the record of the last epoch, empty if there was none.
-        changes: what was done to the graph before training.
-        warnings: plain sentences on what went wrong in training.
+        changes: steps of preparation of the graph.
+        warnings: sentences about the training.
     """
 
     folder: Path
-    graph: dict[str, Any]
-    environment: dict[str, Any]
-    record: Record
-    changes: list[str]
-    warnings: list[str]
+    graph: Summary = field(default_factory=Summary)
+    environment: Environment = field(default_factory=Environment)
+    record: Record = field(default_factory=dict)
+    changes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
-
-def default_folder(config: Config) -> Path:
-    """Return ``runs/<graph>-<method>-<seed>``.
-
-    >>> default_folder(Config(graph=GraphSettings(source="data/my graph.csv"))).as_posix()
-    'runs/my-graph-dssl-0'
-    """
-    source = config.graph.source
-    name = source if re.match(r"\w+:", source) else Path(source).name.partition(".")[0]
-    slug = re.sub(r"[^\w.=]+", "-", name).strip("-")[:60] or "graph"
-    return Path("runs") / f"{slug}-{config.method.name}-{config.seed}"
+    @classmethod
+    def of(cls, folder: Path) -> Outcome:
+        """Read the outcome of a finished run."""
+        record = run_folder.read_graph_record(folder)
+        return cls(
+            folder,
+            graph=record.summary,
+            environment=run_folder.read_environment(folder),
+            record=dict(*run_folder.read_metrics(folder)[-1:]),
+            changes=record.changes,
+            warnings=record.warnings,
+        )
 
 
 def continued(start: Path, flags: Mapping[str, Any], settings: Sequence[str] = ()) -> Config:
@@ -106,7 +96,7 @@ def encoding_of(folder: Path) -> Encoding | None:
     if packed.is_store(folder):
         return packed.open_graph(folder).encoding
     read_config(folder)
-    return Inputs.from_json(read_json(folder / FEATURES)).encoding
+    return run_folder.read_inputs(folder).encoding
 
 
 def fit(
@@ -116,19 +106,19 @@ def fit(
     overwrite: bool = False,
     command: str = "",
     on_graph: Callable[[Graph, int], None] | None = None,
-    on_epoch: Callable[[Record], None] | None = None,
+    on_epoch: Callable[[dict[str, float]], None] | None = None,
 ) -> Outcome:
-    """Train a model in a run folder, or go on with an unfinished training of the same settings and graph.
+    """Train a model in a run folder, or resume an unfinished training of the same settings and graph.
 
-    In a process group every process calls this with the same settings. All read the graph and train; the first one
-    alone looks at the folder, writes to it and makes the vectors, and the others' outcome says nothing of those.
+    In a process group every process calls this with the same settings. All read the graph and train. The first process
+    alone uses the folder and computes the vectors; the outcome of the others is empty.
 
     Args:
         config: the complete configuration.
         folder: the run folder.
-        overwrite: remove the files of a run that is there already.
-        command: what the user called, for the record.
-        on_graph: called with the graph once it is read, and the number of epochs that it is trained for.
+        overwrite: replace a run; a finished one stays until the new one is complete.
+        command: the command line, for the record.
+        on_graph: called with the graph once it is read, and the number of epochs.
         on_epoch: called with the record of each epoch.
     """
     from dssl.graph.statistics import summary
@@ -138,7 +128,7 @@ def fit(
     if config.train.device not in ("auto", "cpu"):
         from dssl import train
 
-        train.device(config.train.device)  # one that is not there is known before a large graph is read
+        train.device(config.train.device)  # refuse a missing device before a large graph is read
     config = config.model_copy(update={"graph": with_full_paths(config.graph)})
     start = Path(config.train.start_from).resolve() if config.train.start_from else None
     if start is not None:
@@ -147,46 +137,91 @@ def fit(
         if start == folder.resolve():
             raise RunError(f"{folder} is the run to start from; choose another folder with --out")
     first = distributed.rank() == 0
+    place = folder
     with ExitStack() as stack:
         with distributed.together():
             if first:
                 stack.enter_context(run_folder.alone(folder))
-                run_folder.claim(folder, config, overwrite=overwrite)
+                place = run_folder.claim(folder, config, overwrite=overwrite)
+        if distributed.count(int(first and run_folder.is_finished(place))):  # a kill came after the last epoch
+            if first and place != folder:
+                run_folder.install(folder)
+            return Outcome.of(folder) if first else Outcome(folder)
+        with distributed.together():
             model = Embedder.from_config(config) if start is None else Embedder.load(start).continue_with(config)
             graph = read_graph(config.graph, encoding=None if start is None else model.inputs.encoding)
-            described: dict[str, Any] = {"fingerprint": graph.fingerprint(), "summary": summary(graph) if first else {}}
-            if start is not None:
-                described["start"] = hashlib.sha256((start / WEIGHTS).read_bytes()).hexdigest()
+            record = GraphRecord(
+                fingerprint=graph.fingerprint(),
+                summary=cast("Summary", summary(graph) if first else {}),
+                start=None if start is None else hashlib.sha256((start / WEIGHTS).read_bytes()).hexdigest(),
+            )
             if first:
-                run_folder.open(folder, config, described, overwrite=overwrite)
+                run_folder.begin(place, config, record, overwrite=overwrite)
         with distributed.together():
-            distributed.check_same(described["fingerprint"], f"a graph {config.graph.source!r}")
+            distributed.check_same(record.fingerprint, f"a graph {config.graph.source!r}")
         if not first:
-            model.fit(graph, warm=start is not None, checkpoint=folder / CHECKPOINT)
-            last = model.metrics_[-1:] or [{}]
-            return Outcome(folder, {}, {}, last[0], model.changes_, model.warnings_)
+            model.fit(graph, warm=start is not None, checkpoint=place / run_folder.CHECKPOINT)
+            return Outcome(folder, record=dict(*model.metrics_[-1:]), changes=model.changes_, warnings=model.warnings_)
+        epochs = model.schedule(graph).epochs
         if on_graph is not None:
-            on_graph(graph, model.schedule(graph).epochs)
-        metrics = run_folder.Metrics(
-            folder / METRICS, every=config.train.log_every, epochs=model.schedule(graph).epochs
-        )
+            on_graph(graph, epochs)
+        metrics = run_folder.Metrics(place / run_folder.METRICS, every=config.train.log_every, epochs=epochs)
 
-        def note(record: Record) -> None:
-            metrics.add(record)
+        def note(values: dict[str, float]) -> None:
+            metrics.add(values)
             if on_epoch is not None:
-                on_epoch(record)
+                on_epoch(values)
 
-        model.fit(graph, warm=start is not None, on_epoch=note, checkpoint=folder / CHECKPOINT)
+        model.fit(graph, warm=start is not None, on_epoch=note, checkpoint=place / run_folder.CHECKPOINT)
         metrics.close()
-        model.save(folder)
-        model.embeddings_.save(folder / EMBEDDINGS)
-        described |= {"changes": model.changes_, "warnings": model.warnings_}
-        files.write_json(folder / GRAPH, described)
-        record = environment.describe(command, started=started, resumed_at=model.epochs_ - len(model.metrics_))
-        files.write_json(folder / ENVIRONMENT, record)
-        (folder / CHECKPOINT).unlink(missing_ok=True)
-        last = read_metrics(folder)[-1:] or [{}]
-        return Outcome(folder, described["summary"], record, last[0], model.changes_, model.warnings_)
+        _store(model, graph, place, record)
+        made = environment.describe(command, started=started, resumed_at=model.epochs_ - len(model.metrics_))
+        files.write_json(place / run_folder.ENVIRONMENT, made)
+        (place / run_folder.CHECKPOINT).unlink(missing_ok=True)
+        if place != folder:
+            run_folder.install(folder)
+        return Outcome.of(folder)
+
+
+def _store(model: Embedder, graph: Graph, folder: Path, record: GraphRecord) -> None:
+    """Write everything that the other commands read: model, vectors, factors, graph and its description."""
+    from dssl.graph import packed
+
+    config = model.config
+    model.save(folder)
+    model.embeddings_.save(folder / EMBEDDINGS)
+    left_out = {}
+    if count := run_folder.num_factors(config):
+        both = graph.directed and not config.graph.directed
+        size = 4 * count * graph.num_arcs * (1 + both)
+        if config.run.keep_factors or (config.run.keep_factors is None and size <= MOST_FACTOR_BYTES):
+            found = model.factors(graph)
+            found.save(folder / run_folder.FACTORS, nodes=folder / run_folder.NODE_FACTORS)
+        else:
+            small = config.run.keep_factors is False
+            left_out["factors"] = "keep_factors is false" if small else f"they would take {size / 1e9:.1f} GB"
+    if isinstance(graph, packed.StoredGraph):
+        record = record.model_copy(update={"packed": str(graph.folder.resolve())})
+    elif config.run.keep_graph:
+        packed.write(graph, folder / run_folder.PACKED)
+    else:
+        left_out["graph"] = "keep_graph is false"
+    changes = {"changes": model.changes_, "warnings": model.warnings_, "limits": _limits(config), "left_out": left_out}
+    records.write(folder / run_folder.GRAPH, record.model_copy(update=changes))
+
+
+def _limits(config: Config) -> dict[str, Limit]:
+    """By recorded number, the value at which a collapse begins."""
+    from dssl.nn import health
+
+    count = run_folder.num_factors(config)
+    if not count:
+        return {}
+    found = {"effective_rank": Limit(value=health.least_rank(config.encoder.dim), side="below")}
+    if count > 1:
+        found["factor_usage_max"] = Limit(value=health.MOST_USAGE, side="above")
+        found["factor_information"] = Limit(value=health.LEAST_INFORMATION, side="below")
+    return found
 
 
 def evaluate(
@@ -195,26 +230,28 @@ def evaluate(
     flags: Mapping[str, Any] | None = None,
     settings: Sequence[str] = (),
     on_stage: Callable[[str], None] = lambda _: None,
-) -> dict[str, Any]:
-    """Judge the embeddings of a run, write ``evaluation.json``, ``splits.npz`` and the map, return the first.
+) -> Evaluation:
+    """Evaluate the embeddings of a run, write ``evaluation.json``, ``splits.npz`` and the map, return the first.
 
     Args:
         folder: the run folder.
-        flags: settings of the section evaluate by dotted path, in place of the run's own.
-        settings: likewise, as ``key=value`` texts.
+        flags: settings of the section ``evaluate`` by dotted path, which replace the run's own.
+        settings: the same as ``key=value`` texts.
         on_stage: called with the name of each part before it starts.
     """
     from dssl.errors import MissingExtraError, ProbeError
     from dssl.evaluation import evaluate as evaluation
-    from dssl.evaluation import pictures, projection, splits
+    from dssl.evaluation import pictures, splits
+    from dssl.evaluation.baselines import NAMES
     from dssl.evaluation.probe import SCALINGS
     from dssl.graph.preparation import links
+    from dssl.runs.node_map import map_of
 
     config = judged_by(read_config(folder), flags or {}, settings)
     vectors = read_embeddings(folder)
-    graph = fitted_graph(folder)
+    graph = run_folder.read_graph(folder, "dssl evaluate")
     if not graph.ids.equals(vectors.ids):
-        raise _changed(folder, config)
+        raise RunError(f"the ids of {folder / EMBEDDINGS} are not those of the graph; fit the run again")
     options = config.evaluate
     protocol = splits.Protocol(
         name=options.protocol,
@@ -227,7 +264,7 @@ def evaluate(
     parts: list[Split] = []
     if graph.y is not None:
         try:
-            parts = splits.kept(folder / SPLITS, graph.y, protocol)
+            parts = splits.kept(folder / run_folder.SPLITS, graph.y, protocol)
             described["splits"] = splits.summary(parts, graph.y, protocol)
         except ProbeError as error:  # too few labels to split
             described["skipped"] = {"probe": str(error)}
@@ -239,28 +276,31 @@ def evaluate(
         scalings=SCALINGS if options.scaling == "chosen" else (options.scaling,),
         seed=options.split_seed,
         random_encoder=_untrained(config, graph) if parts and config.method.traits.encoder else None,
-        factors=_node_factors(folder, graph),
+        factors=_factors(folder, graph).nodes if run_folder.num_factors(config) else None,
         on_stage=on_stage,
     )
     if options.links:
-        on_stage("links: training without some of them")
+        on_stage("link prediction: training without the held-out links")
         result["links"] = _hidden_links(config, graph)
-    files.write_json(folder / EVALUATION, result)
+    for name, baseline in result.get("sanity", {}).items():
+        baseline["title"] = NAMES.get(name, name)
+    found = cast("Evaluation", result)
+    records.write(folder / run_folder.EVALUATION, found)
     on_stage("map")
     try:
-        places = projection.map_of(folder)
+        places = map_of(folder)
         pictures.embedding_map(
             places.points,
-            folder / PICTURE,
+            folder / run_folder.PICTURE,
             labels=graph.y,
             class_names=graph.class_names,
             title=f"Map of {graph.name}",
             note=places.words,
         )
     except MissingExtraError as error:  # the evaluation itself needs no optional library
-        result.setdefault("skipped", {})["map"] = str(error)
-        files.write_json(folder / EVALUATION, result)
-    return result
+        found.setdefault("skipped", {})["map"] = str(error)
+        records.write(folder / run_folder.EVALUATION, found)
+    return found
 
 
 def judged_by(config: Config, flags: Mapping[str, Any], settings: Sequence[str]) -> Config:
@@ -272,35 +312,32 @@ def judged_by(config: Config, flags: Mapping[str, Any], settings: Sequence[str])
     return changed
 
 
-def fitted_graph(folder: Path) -> Graph:
-    """Read the graph of a finished run again; one that has changed since is refused."""
-    config = read_config(folder)
-    # A warm start takes its feature columns as the first run of the chain encoded them.
-    encoding = Inputs.from_json(read_json(folder / FEATURES)).encoding if config.train.start_from else None
-    graph = read_graph(config.graph, encoding=encoding)
-    if graph.fingerprint() != read_json(folder / GRAPH).get("fingerprint"):
-        raise _changed(folder, config)
-    return graph
+def _untrained(config: Config, graph: Graph) -> NDArray[np.float32] | None:
+    """The vectors of the encoder before training, shape ``(N, dim)``; none for an encoder of the user's own."""
+    import torch
 
+    from dssl.nn import encoders, layerwise
 
-def _changed(folder: Path, config: Config) -> RunError:
-    return RunError(
-        f"the graph {config.graph.source!r} is not as it was when {folder} was fitted; "
-        "fit it again, or restore the files"
-    )
-
-
-def _untrained(config: Config, graph: Graph) -> NDArray[np.float32]:
-    """The vectors that the encoder alone gives before it is trained: what the training has to beat."""
-    train = config.train.model_copy(update={"epochs": 0})
-    encoder = config.encoder.model_copy(update={"skip": False})
-    method = DSSLSettings(reconstruction_weight=0.0)  # any will do, as nothing is trained
-    changes = {"train": train, "encoder": encoder, "method": method}
-    return Embedder.from_config(config.model_copy(update=changes)).fit_transform(graph)
+    options, given = config.encoder, config.graph
+    if options.name == CUSTOM:
+        return None
+    _, ready = Inputs.fit(graph, **{name: getattr(given, name) for name in OF_MODEL}, seed=config.seed)
+    with rng.seeded(config.seed, "init"):
+        encoder = encoders.build(
+            options.name,
+            in_dim=ready.num_features,
+            dim=options.dim,
+            hidden_dim=options.hidden_dim,
+            layers=options.layers,
+            dropout=options.dropout,
+            batch_norm=options.batch_norm,
+            high_pass=options.high_pass,
+        )
+    return layerwise.encoded(encoder, ready, torch.device("cpu"))
 
 
 def _hidden_links(config: Config, graph: Graph) -> dict[str, float]:
-    """How well hidden links are ranked by a training like the run's that does not see them."""
+    """Scores of held-out links, after a training with the run's settings on the other links."""
     from dssl.evaluation import link_prediction
 
     task = link_prediction.hold_out(graph, seed=config.evaluate.split_seed)
@@ -311,13 +348,11 @@ def _hidden_links(config: Config, graph: Graph) -> dict[str, float]:
     return found
 
 
-def _node_factors(folder: Path, graph: Graph) -> NDArray[np.float32] | None:
-    """How probable each factor is at each node, shape ``(N, K)``; none for a method without factors."""
-    model = Embedder.load(folder)
-    try:
-        return model.factors(graph).nodes
-    except RunError:
-        return None
+def _factors(folder: Path, graph: Graph) -> Factors:
+    """The factors of the fitted graph, from the folder or, if they were left out of it, from the model."""
+    if run_folder.has_factors(folder):
+        return run_folder.read_factors(folder, "dssl evaluate")
+    return Embedder.load(folder).factors(graph)
 
 
 def embed(folder: Path, options: GraphSettings | None = None) -> Embeddings:
@@ -330,10 +365,13 @@ def embed(folder: Path, options: GraphSettings | None = None) -> Embeddings:
 
 
 def factors(folder: Path, options: GraphSettings | None = None) -> Factors:
-    """Return the factors that the model of a run finds in the fitted graph, or in another."""
+    """Return the factors of the fitted graph, or those that the model of a run finds in another graph."""
     read_config(folder)
+    if options is None and run_folder.has_factors(folder):
+        return run_folder.read_factors(folder, "dssl factors")
     model = Embedder.load(folder)
-    return model.factors(fitted_graph(folder) if options is None else _load_alike(model, options))
+    graph = run_folder.read_graph(folder, "dssl factors") if options is None else _load_alike(model, options)
+    return model.factors(graph)
 
 
 def _load_alike(model: Embedder, options: GraphSettings) -> Graph:

@@ -1,0 +1,211 @@
+"""The JSON files of a run as typed values, and the one reader of all of them: an error names the damaged file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, FiniteFloat, TypeAdapter, ValidationError
+from typing_extensions import TypedDict  # pydantic needs this one below Python 3.12
+
+from dssl.errors import DsslError, RunError
+from dssl.runtime import files
+
+AGAIN = "fit or evaluate the run again"
+_Value = TypeVar("_Value")
+
+Record = dict[str, int | float | None]  # of an epoch; a value that was not finite is None
+
+
+class Summary(TypedDict, total=False):
+    """Sizes and homophily of a graph, as `dssl.graph.statistics.summary` returns them."""
+
+    name: str
+    nodes: int
+    edges: int
+    arcs: int
+    directed: bool
+    weighted: bool
+    self_loops: int
+    isolated_nodes: int
+    components: int
+    largest_component: int
+    mean_degree: float
+    max_degree: int
+    features: int
+    feature_storage: str | None
+    feature_density: float | None
+    nodes_without_features: int | None
+    classes: int
+    labelled_nodes: int
+    class_sizes: list[int] | None
+    edge_homophily: float | None
+    class_average_homophily: float | None
+    node_homophily: float | None
+    adjusted_homophily: float | None
+    history: list[str]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Limit(_Model):
+    """The value of a recorded number at which a collapse begins, and its side."""
+
+    value: FiniteFloat
+    side: Literal["below", "above"]
+
+
+class GraphRecord(_Model):
+    """``graph.json``: the graph of a run, its preparation, and the health of the training on it.
+
+    Args:
+        fingerprint: of the graph.
+        summary: sizes and homophily.
+        start: SHA-256 of the weights that a warm start began with.
+        packed: folder of a packed graph of the user's that the run refers to, instead of a copy.
+        left_out: parts that the folder does not hold, each with the reason.
+        changes: steps of preparation, in words.
+        warnings: sentences about the training.
+        limits: by recorded number, the value at which a collapse begins.
+    """
+
+    fingerprint: str
+    summary: Summary
+    start: str | None = None
+    packed: str | None = None
+    left_out: dict[str, str] = {}
+    changes: list[str] = []
+    warnings: list[str] = []
+    limits: dict[str, Limit] = {}
+
+
+class Environment(_Model):
+    """``environment.json``: versions, machine, command, time and memory."""
+
+    command: str = ""
+    started: str = ""
+    finished: str = ""
+    seconds: float = 0.0
+    resumed_at_epoch: int = 0
+    peak_memory_mb: float = 0.0
+    python: str = ""
+    packages: dict[str, str] = {}
+    system: str = ""
+    processor: str = ""
+    cores: int | None = None
+
+
+class ScoreRecord(TypedDict):
+    """A measure over the splits."""
+
+    mean: float
+    std: float
+    interval: tuple[float, float] | None
+    splits: list[float | None]
+
+
+class _Choice(TypedDict):
+    scaling: str
+    strength: float
+
+
+class ProbeRecord(TypedDict, total=False):
+    """The linear probe."""
+
+    accuracy: ScoreRecord
+    macro_f1: ScoreRecord
+    roc_auc: ScoreRecord
+    val_accuracy: ScoreRecord
+    chosen: list[_Choice]
+
+
+class BaselineRecord(TypedDict, total=False):
+    """A training-free baseline: number of columns, accuracy, and its name in words."""
+
+    dim: int
+    accuracy: ScoreRecord
+    title: str
+
+
+class SplitsRecord(TypedDict):
+    """The splits of an evaluation."""
+
+    protocol: str
+    origin: str
+    count: int
+    labelled: int
+    sizes: list[list[int]]
+    left_out: list[int]
+
+
+class Evaluation(TypedDict, total=False):
+    """``evaluation.json``."""
+
+    splits: SplitsRecord
+    skipped: dict[str, str]
+    label_free: dict[str, float | None]
+    probe: ProbeRecord
+    kmeans: dict[str, float]
+    sanity: dict[str, BaselineRecord]
+    verdict: str
+    links: dict[str, float]
+
+
+_GRAPH = TypeAdapter(GraphRecord)
+_ENVIRONMENT = TypeAdapter(Environment)
+_EVALUATION = TypeAdapter(Evaluation)
+_EPOCHS = TypeAdapter(list[Record])
+
+
+def read_graph_record(path: Path) -> GraphRecord:
+    """Read ``graph.json``."""
+    return _read(path, _GRAPH)
+
+
+def read_environment(path: Path) -> Environment:
+    """Read ``environment.json``."""
+    return _read(path, _ENVIRONMENT)
+
+
+def read_evaluation(path: Path) -> Evaluation:
+    """Read ``evaluation.json``."""
+    return _read(path, _EVALUATION)
+
+
+def read_epochs(path: Path) -> list[Record]:
+    """Read ``metrics.jsonl``; a last line without its end, which a kill cut short, is left out."""
+    lines = files.read_text(path, AGAIN).split("\n")[:-1]
+    try:
+        found = _EPOCHS.validate_python([json.loads(line) for line in lines])
+    except (ValueError, RecursionError):
+        raise RunError(f"{path} is damaged: a line is no record of numbers; fit again with --overwrite") from None
+    if not all(isinstance(record.get("epoch"), float | int) for record in found):
+        raise RunError(f"{path} is damaged: a line has no epoch; fit again with --overwrite")
+    return found
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read any other JSON object."""
+    return _read(path, TypeAdapter(dict[str, Any]))
+
+
+def write(path: Path, value: BaseModel | Evaluation) -> None:
+    """Write a record as JSON in one step."""
+    files.write_json(path, value.model_dump() if isinstance(value, BaseModel) else value)
+
+
+def _read(path: Path, kind: TypeAdapter[_Value]) -> _Value:
+    text = files.read_text(path, AGAIN)
+    try:
+        return kind.validate_python(json.loads(text))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "content"
+        raise RunError(f"{path} is damaged: {where}: {first['msg'][:1].lower()}{first['msg'][1:]}; {AGAIN}") from None
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, DsslError):
+            raise
+        raise RunError(f"{path} is damaged: no valid JSON; {AGAIN}") from None
