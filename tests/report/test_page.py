@@ -321,7 +321,7 @@ def test_verdicts_of_what_went_wrong() -> None:
     assert heads(facts(records=[]))["Training"][1] == "No training"
     for words, head in {
         "The embedding (1%) does not beat the best": "Below the best baseline",
-        "is above …, but within the noise of the splits.": "Beside the best baseline",
+        "is above …, but within the noise of the splits.": "Level with the best baseline",
         "The embedding beats the best": "Above all baselines",
     }.items():
         assert heads(facts(evaluation={"probe": {}, "verdict": words}))["Labels"][1] == head

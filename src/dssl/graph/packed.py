@@ -134,7 +134,9 @@ def open_graph(folder: str | Path) -> Graph:
     """Open a packed graph; its arrays are read when they are needed."""
     folder = Path(folder)
     header = read_header(folder)
-    arrays = {name: _mapped(folder / name, about) for name, about in header.files.items() if name != IDS}
+    arrays: dict[Name, NDArray[Any]] = {
+        name: _mapped(folder / name, about) for name, about in header.files.items() if name != IDS
+    }
     ids = _ids(folder, pa.memory_map(str(folder / IDS)), header)
     return StoredGraph(**_fields(folder, header, arrays, ids), stamp=header.fingerprint, folder=folder)
 
@@ -147,7 +149,7 @@ def read_graph(folder: str | Path) -> Graph:
     for name, about in header.files.items():
         content[name] = np.fromfile(folder / name, np.uint8)
         _compare(folder, name, about, _sums_of(content[name]))
-    arrays = {
+    arrays: dict[Name, NDArray[Any]] = {
         name: content[name].view(about.dtype).reshape(about.shape)
         for name, about in header.files.items()
         if name != IDS

@@ -20,7 +20,7 @@ from dssl.errors import RunError, require
 from dssl.report import charts as charts
 from dssl.report import facts as of
 from dssl.report.facts import Facts
-from dssl.runs.records import Environment
+from dssl.runs.records import Environment, ScoreRecord
 from dssl.runs.run_folder import REPORT
 from dssl.runtime import files
 
@@ -218,7 +218,7 @@ def _with_baseline(scores: Mapping[str, Any], found: Sequence[Facts]) -> dict[st
     return dict(scores) if best is None else {**scores, f"best baseline: {best[0]}": best[1]}
 
 
-def _best_baseline(facts: Facts) -> tuple[str, dict[str, Any]] | None:
+def _best_baseline(facts: Facts) -> tuple[str, ScoreRecord] | None:
     sanity = facts.evaluation.get("sanity", {})
     if not sanity:
         return None
