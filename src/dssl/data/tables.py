@@ -141,8 +141,8 @@ def column_types_of(types: Mapping[str, str] | None) -> tuple[str, ...] | None:
     return None if types is None else tuple(f"{name}={kind}" for name, kind in types.items())
 
 
-def _kinds(options: ReadOptions, nodes: Columns) -> dict[str, Kind]:
-    """The types of columns that the user chose."""
+def chosen_kinds(options: ReadOptions, nodes: Columns) -> dict[str, Kind]:
+    """Return the types of columns that the user chose."""
     found = {}
     for part in options.column_types or ():
         name, equals, kind = part.rpartition("=")
@@ -190,17 +190,23 @@ def _refuse_node_options(options: ReadOptions, encoding: Encoding | None) -> Non
             raise GraphError(f"{option} applies to a node table, and none is given; give one with nodes")
 
 
-def _read_nodes(nodes: Columns, options: ReadOptions, encoding: Encoding | None, text_ids: bool) -> _Nodes:
+def id_and_label(nodes: Columns, options: ReadOptions) -> tuple[str, str | None]:
+    """Return the columns of a node table with the ids and with the labels, if there are any."""
     key = choose_column(nodes, options.id_column, "id_column") if options.id_column else usual_column(nodes, IDS)
     label = options.label_column or next((name for name in nodes.names if name.lower() == "label"), None)
     if label is not None:
         choose_column(nodes, label, "label_column")
+    return key, label
+
+
+def _read_nodes(nodes: Columns, options: ReadOptions, encoding: Encoding | None, text_ids: bool) -> _Nodes:
+    key, label = id_and_label(nodes, options)
     chosen: Sequence[str] | None = options.feature_columns
     if chosen is None:
         chosen = [name for name in nodes.names if name not in (key, label)]
     for name in chosen:
         choose_column(nodes, name, "feature_columns")
-    kinds = _kinds(options, nodes)
+    kinds = chosen_kinds(options, nodes)
     long = isinstance(nodes, ParquetColumns) and nodes.num_rows > out_of_core.LARGE
     if isinstance(nodes, ParquetColumns) and long:
         table = nodes.read({}, [key, *([] if label is None else [label])])

@@ -139,16 +139,20 @@ def _parsed(name: str, values: pa.Array, kind: pa.DataType, word: str) -> pa.Arr
 
 
 class ColumnFit:
-    """What was learnt of one column so far.
+    """The statistics of one column so far.
 
     Args:
         name: name of the column.
         kind: its kind, if a user chose it.
+
+    Attributes:
+        rows: number of rows added.
+        missing: number of missing values among them.
     """
 
     def __init__(self, name: str, kind: Kind | None = None) -> None:
         self.name, self.kind, self._chosen = name, kind, kind is not None
-        self._rows = self._missing = self._words = self._length = 0
+        self.rows = self.missing = self._words = self._length = 0
         self._raw, self._log = _Spread(), _Spread()
         self._least, self._most = np.inf, -np.inf
         self._values: pa.Array | None = None
@@ -157,14 +161,14 @@ class ColumnFit:
         """Learn from the next block of rows."""
         if self.kind in (None, "ignore") and not self._chosen:
             self._decide(values)
-        self._rows += len(values)
+        self.rows += len(values)
         if self.kind in ("number", "date", "flag"):
             read = {"number": numbers_of, "date": seconds_of, "flag": flags_of}[self.kind]
             self._add_numbers(read(self.name, values))
         elif self.kind == "vector":
             self._length = self._length or _length(values)
         elif self.kind == "ignore":
-            self._missing += len(values)
+            self.missing += len(values)
         else:
             self._add_texts(texts_of(self.name, values))
         if self.kind == "number" and pa.types.is_integer(values.type) and IDENTIFIER.search(self.name):
@@ -174,11 +178,11 @@ class ColumnFit:
         """Return how the column becomes features."""
         if self._chosen and self.kind == "ignore":
             return Column(self.name, "ignore", note="as asked for")
-        if self._rows == self._missing and self.kind != "vector":
+        if self.rows == self.missing and self.kind != "vector":
             return self._left_out("it is empty")
         if self.kind in ("number", "date"):
             return self._numeric()
-        missing = self._missing > 0
+        missing = self.missing > 0
         if self.kind == "flag":
             return self._constant() or Column(self.name, "flag", missing=missing)
         if self.kind == "vector":
@@ -195,7 +199,7 @@ class ColumnFit:
 
     def _add_numbers(self, numbers: NDArray[np.float64]) -> None:
         known = numbers[~np.isnan(numbers)]
-        self._missing += numbers.size - known.size
+        self.missing += numbers.size - known.size
         if not known.size:
             return
         self._least, self._most = min(self._least, float(known.min())), max(self._most, float(known.max()))
@@ -209,7 +213,7 @@ class ColumnFit:
 
     def _add_texts(self, texts: pa.Array) -> None:
         known = texts.drop_null()
-        self._missing += len(texts) - len(known)
+        self.missing += len(texts) - len(known)
         self._words += pc.sum(pc.count_substring_regex(known, r"\S+")).as_py() or 0
         self._count(known)
 
@@ -222,10 +226,10 @@ class ColumnFit:
         constant = self._constant()
         if constant is not None:
             return constant
-        known = self._rows - self._missing
+        known = self.rows - self.missing
         if not self._chosen and self._values is not None and len(self._values) >= min(known, COUNTED):
             return self._left_out("it is an identifier: every row has another value")
-        missing = self._missing > 0
+        missing = self.missing > 0
         if self.kind == "date":
             span = self._most - self._least
             # A cycle is a feature if the dates cover it; days without hours have no cycle within a day.
@@ -239,13 +243,13 @@ class ColumnFit:
         return Column(self.name, "number", spread.mean, spread.std, log=log, missing=missing)
 
     def _textual(self) -> Column:
-        known, distinct = self._rows - self._missing, 0 if self._values is None else len(self._values)
+        known, distinct = self.rows - self.missing, 0 if self._values is None else len(self._values)
         assert self._values is not None
         if self._chosen and self.kind == "category":
             return self._category()
         if self._chosen:
             return Column(self.name, "text", length=HASHED)
-        if distinct == 1 and not self._missing:
+        if distinct == 1 and not self.missing:
             return self._left_out(f"it is constant: {self._values[0].as_py()!r}")
         if distinct <= min(MOST_CATEGORIES, max(20, known // 2)):
             return self._category()
@@ -262,7 +266,7 @@ class ColumnFit:
         return Column(self.name, "category", categories=tuple(sorted(self._values.to_pylist())))
 
     def _constant(self) -> Column | None:
-        if self._least != self._most or self._missing or self._chosen:
+        if self._least != self._most or self.missing or self._chosen:
             return None
         return self._left_out(f"it is constant: {self._least:g}")
 

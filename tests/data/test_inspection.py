@@ -1,0 +1,55 @@
+"""What `dssl inspect` reports of a messy table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dssl.config.schema import ReadOptions
+from dssl.data.inspection import inspect
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> ReadOptions:
+    (tmp_path / "edges.csv").write_text("source,target\n" + "".join(f"{i},{i + 2}\n" for i in range(58)))
+    rows = "".join(
+        f"{i},{i % 2},{i % 3 == 0},u{i}@x.org,{'inf' if i == 3 else i},{'' if i < 15 else 7 * i}\n" for i in range(60)
+    )
+    (tmp_path / "nodes.csv").write_text("id,label,member,email,broken,age\n" + rows)
+    return ReadOptions(source=str(tmp_path / "edges.csv"), nodes=str(tmp_path / "nodes.csv"))
+
+
+def test_every_column_is_described_at_once(options: ReadOptions) -> None:
+    found = inspect(options)
+    by_name = {column.name: column for column in found.columns}
+    kinds = {name: column.kind for name, column in by_name.items()}
+    assert kinds == {
+        "id": "id",
+        "label": "label",
+        "member": "flag",
+        "email": "ignore",
+        "broken": "error",
+        "age": "number",
+    }
+    assert by_name["age"].missing == 0.25
+    assert "missing values marked" in by_name["age"].encoding
+    assert by_name["label"].encoding == "2 classes, used for evaluation only"
+    assert by_name["label"].homophily == pytest.approx(1.0)  # links join nodes of the same parity
+    assert by_name["member"].homophily is not None
+    assert by_name["member"].homophily < 0
+    assert found.summary["degree_quantiles"]["1.0"] == 2
+    assert json.loads(json.dumps(found.to_json()))["columns"][0]["name"] == "id"
+
+
+def test_a_chosen_type_is_used(options: ReadOptions) -> None:
+    chosen = options.model_copy(update={"column_types": ("broken=ignore", "email=text")})
+    kinds = {column.name: column.kind for column in inspect(chosen).columns}
+    assert (kinds["broken"], kinds["email"]) == ("ignore", "text")
+
+
+def test_a_graph_without_a_table_has_no_columns() -> None:
+    found = inspect(ReadOptions(source="synthetic:h=0.2,nodes=100,classes=2,degree=4"))
+    assert found.columns == ()
+    assert found.summary["nodes"] == 100
