@@ -23,11 +23,12 @@ def batch(request: pytest.FixtureRequest) -> Batch:
     return full_batch(random_graph(wide=request.param), CPU)
 
 
-@pytest.mark.parametrize("name", [*augment.VIEWS, "columns", "links", "shuffle"])
+@pytest.mark.parametrize("name", [*augment.VIEWS, "columns", "entries", "links", "shuffle"])
 def test_views_follow_the_seed_and_leave_the_batch(batch: Batch, name: str) -> None:
     views = {
         **{each: lambda b, each=each: augment.VIEWS[each](b, 0.4) for each in augment.VIEWS},
         "columns": lambda b: augment.mask_columns(b, 0.4),
+        "entries": lambda b: augment.drop_features(b, 0.4),
         "links": lambda b: augment.drop_links(b, 0.4),
         "shuffle": augment.shuffle_features,
     }
@@ -98,3 +99,31 @@ def test_nodes_whose_links_a_batch_does_not_know_keep_their_share_of_the_degree(
     view = augment.drop_links(replace(sample), 0.5)
     assert (view.degrees[unknown] <= sample.degrees[unknown]).all()
     assert np.isfinite(view.degrees).all()
+
+
+def test_dropped_entries_are_zero_and_the_mean_stays(batch: Batch) -> None:
+    before, total = dense(batch), torch.zeros_like(dense(batch))
+    for seed in range(200):
+        with rng.seeded(seed, "view"):
+            after = dense(augment.drop_features(batch, 0.25))
+        kept = after != 0
+        torch.testing.assert_close(after[kept], before[kept] / 0.75)
+        total += after
+    assert float((total / 200 - before).abs().mean() / before.abs().mean()) < 0.06  # its deviation is 0.041
+
+
+def test_replaced_rows_are_the_token_or_another_s_and_carry_a_gradient(batch: Batch) -> None:
+    token, weight = torch.randn(7, requires_grad=True), torch.randn(7, 3)
+    before = dense(batch).clone()
+    view = augment.replace_rows(
+        batch, hidden=torch.tensor([4, 1]), token=token, swapped=torch.tensor([0, 9]), donors=torch.tensor([1, 2])
+    )
+    wanted = before.clone()
+    wanted[[4, 1]], wanted[[0, 9]] = token.detach(), before[[1, 2]]
+    torch.testing.assert_close((view.x @ weight).detach(), wanted @ weight)
+    torch.testing.assert_close(dense(view).detach(), wanted)
+    if not isinstance(view.x, torch.Tensor):
+        torch.testing.assert_close(view.x.dense().detach(), wanted)
+    (view.x @ weight).sum().backward()
+    torch.testing.assert_close(token.grad, 2 * weight.sum(dim=1))
+    torch.testing.assert_close(dense(batch), before)

@@ -12,14 +12,15 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
 from dssl.nn.batches import Batch
-from dssl.nn.operators import Operator
+from dssl.nn.operators import Filled, Operator
 
-_SHARED = ("gcn", "mean", "sum", "neighbours", "edge_index")
+_SHARED = ("gcn", "mean", "normalised", "sum", "neighbours", "edge_index")
 
 
 def shuffle_features(batch: Batch) -> Batch:
@@ -44,6 +45,32 @@ def mask_columns(batch: Batch, rates: float | Tensor) -> Batch:
 def mask_nodes(batch: Batch, rate: float) -> Batch:
     """Set all features of random nodes to zero."""
     return _without_features(batch, torch.rand(len(batch.nodes)) < rate)
+
+
+def drop_features(batch: Batch, rate: float) -> Batch:
+    """Set random entries of the features to zero and divide the others by ``1 − rate``, as dropout does."""
+    x = batch.x
+    return _with_features(batch, x.dropped(rate) if isinstance(x, Operator) else F.dropout(x, rate))
+
+
+def replace_rows(batch: Batch, *, hidden: Tensor, token: Tensor, swapped: Tensor, donors: Tensor) -> Batch:
+    """Replace the features of some nodes by one learnable row, and those of others by another node's.
+
+    Args:
+        batch: the batch.
+        hidden: positions of the nodes whose features become the token, shape ``(m,)``.
+        token: the learnable row, shape ``(F,)``.
+        swapped: positions of the nodes whose features become those of a donor, shape ``(s,)``.
+        donors: positions of the donors, shape ``(s,)``.
+    """
+    n = len(batch.nodes)
+    order, at = torch.arange(n), torch.zeros(n)
+    order[swapped], at[hidden] = donors, 1.0
+    x, order, at = batch.x, order.to(batch.device), at.to(batch.device)
+    if isinstance(x, Operator):
+        kept = x.take_rows(order).scaled(rows=1 - at)
+        return _with_features(batch, Filled(kept.matrix, kept.shape, symmetric=False, at=at, row=token))
+    return _with_features(batch, (1 - at)[:, None] * x.index_select(0, order) + at[:, None] * token)
 
 
 def drop_links(batch: Batch, rates: float | NDArray[np.floating]) -> Batch:

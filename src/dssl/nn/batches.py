@@ -23,7 +23,7 @@ from torch import Tensor
 
 from dssl import rng
 from dssl.graph import Graph
-from dssl.graph.adjacency import degrees, gcn_matrix, hop_features, mean_matrix
+from dssl.graph.adjacency import degrees, gcn_matrix, hop_features, mean_matrix, normalised_matrix
 from dssl.kernels import csr
 from dssl.kernels.id_table import IntegerTable
 from dssl.kernels.link_posterior import Plan
@@ -81,6 +81,11 @@ class Batch:
     def mean(self) -> Operator:
         """P = D^−1 A."""
         return Operator.build(mean_matrix(self.adjacency), symmetric=False, device=self.device)
+
+    @cached_property
+    def normalised(self) -> Operator:
+        """D^−½ A D^−½, by the row and column sums of the batch's own adjacency: its norm is at most 1."""
+        return Operator.build(normalised_matrix(self.adjacency), symmetric=self.symmetric, device=self.device)
 
     @cached_property
     def sum(self) -> Operator:

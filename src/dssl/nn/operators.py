@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
@@ -67,6 +68,16 @@ class Operator:
         device = self.matrix.device if isinstance(self.matrix, Tensor) else torch.device("cpu")
         return Operator.build(self._scipy()[order.cpu().numpy()], symmetric=False, device=device)
 
+    def dropped(self, rate: float) -> Operator:
+        """Return the operator with entries set to zero at random and the others divided by ``1 − rate``."""
+        if isinstance(self.matrix, Tensor):
+            values = F.dropout(self.matrix.values(), rate)
+            parts = (self.matrix.crow_indices(), self.matrix.col_indices(), values)
+            return Operator(torch.sparse_csr_tensor(*parts, size=self.shape), self.shape, symmetric=False)
+        indptr, indices, values = self.matrix
+        kept = F.dropout(torch.ones(len(values)), rate).numpy()
+        return Operator((indptr, indices, values * kept), self.shape, symmetric=False)
+
     def dense(self, most: int = 2**30) -> Tensor:
         """Return the matrix with its zeros, shape ``(N, M)``; one of more than ``most`` entries is refused."""
         rows, columns = self.shape
@@ -81,6 +92,26 @@ class Operator:
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         return cast(Tensor, _Product.apply(dense, self))  # type: ignore[no-untyped-call]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Filled(Operator):
+    """A sparse matrix of which some rows, empty ones, are one dense row with a gradient.
+
+    Args:
+        at: 1 for such a row and 0 for others, shape ``(N,)``.
+        row: the dense row, shape ``(M,)``.
+    """
+
+    at: Tensor
+    row: Tensor
+
+    def dense(self, most: int = 2**30) -> Tensor:
+        """Return the matrix with its zeros, shape ``(N, M)``; one of more than ``most`` entries is refused."""
+        return super().dense(most) + self.at[:, None] * self.row
+
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        return super().__matmul__(dense) + self.at[:, None] * (self.row @ dense)
 
 
 class _Product(torch.autograd.Function):
@@ -136,3 +167,20 @@ def _tensor(matrix: sparse.csr_array, device: torch.device) -> Tensor:
         size=matrix.shape,
         device=device,
     )
+
+
+def weighted_sum(weights: Tensor, h: Tensor, source: Tensor, target: Tensor, rows: int) -> Tensor:
+    """Return Σ_j w_ij h_j of each row i, differentiable in the weights too, shape ``(rows, d)``.
+
+    Args:
+        weights: w of each arc, shape ``(A,)``.
+        h: vectors, shape ``(n, d)``.
+        source: j of each arc, shape ``(A,)``.
+        target: i of each arc, shape ``(A,)``.
+        rows: number of rows.
+
+    >>> source, target = torch.tensor([1, 2]), torch.tensor([0, 0])
+    >>> weighted_sum(torch.tensor([1.0, 2.0]), torch.tensor([[9.0], [3.0], [4.0]]), source, target, 2).tolist()
+    [[11.0], [0.0]]
+    """
+    return h.new_zeros(rows, h.shape[1]).index_add(0, target, weights[:, None] * h.index_select(0, source))
