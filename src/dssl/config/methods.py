@@ -272,6 +272,28 @@ class GraphACLSettings(MethodSection):
     pairs: int = setting(65536, "Maximum number of links per step.", ge=1)
 
 
+class GraphMAESettings(MethodSection):
+    """Masked graph autoencoder."""
+
+    traits = encoder_traits(
+        "graphmae",
+        "dssl.methods.graphmae:GraphMAE",
+        "Hou et al., KDD 2022",
+        encoder={"name": "gat", "dropout": 0.2},
+        train={"epochs": 300, "learning_rate": 0.001, "weight_decay": 2e-4},
+        scales="links and N·features; mini-batches",
+    )
+    mask_rate: float = setting(
+        0.5, "Fraction of nodes whose features are hidden.", gt=0, lt=1, search=(0.25, 0.5, 0.75)
+    )
+    replace_rate: float = setting(
+        0.05, "Fraction of hidden nodes with the features of a random node.", ge=0, le=1, search=(0.0, 0.05, 0.1)
+    )
+    exponent: float = setting(3.0, "Exponent of the scaled cosine error [gamma].", ge=1, search=(1.0, 2.0, 3.0))
+    link_drop: float = setting(0.0, "Fraction of links dropped in training.", ge=0, le=1, search=FRACTIONS)
+    decoder: Literal["gat", "gcn"] = setting("gat", "Layer of the decoder.", search=("gat", "gcn"))
+
+
 METHODS: dict[str, type[MethodSection]] = {
     section.traits.name: section
     for section in (
@@ -286,6 +308,7 @@ METHODS: dict[str, type[MethodSection]] = {
         SAGESettings,
         CCASSGSettings,
         GraphACLSettings,
+        GraphMAESettings,
         DeepWalkSettings,
         Node2VecSettings,
         LINESettings,
