@@ -71,6 +71,7 @@ def test_recipes_of_the_authors_differ_from_graph_to_graph(benchmark: ModuleType
         recipe = read_recipe(method)
         assert "settings: github.com/" in recipe.header.source
         assert recipe.datasets["cora"] != recipe.datasets["citeseer"]
+    assert resolve({"recipe": "polygcl:texas"}).graph.row_scale
     assert resolve({"recipe": "graphmae:pubmed"}).method.model_dump()["mask_rate"] == 0.75
 
 

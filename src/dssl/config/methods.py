@@ -294,6 +294,27 @@ class GraphMAESettings(MethodSection):
     decoder: Literal["gat", "gcn"] = setting("gat", "Layer of the decoder.", search=("gat", "gcn"))
 
 
+class PolyGCLSettings(MethodSection):
+    """Contrast of a low-pass and a high-pass polynomial filter."""
+
+    traits = encoder_traits(
+        "polygcl",
+        "dssl.methods.polygcl:PolyGCL",
+        "Chen et al., ICLR 2024",
+        encoder={"name": "mlp", "layers": 1},
+        train={"epochs": 200, "learning_rate": 0.001},
+        scales="links·degree; mini-batches of as many rings",
+    )
+    degree: int = setting(10, "Degree of the polynomial filters [K].", ge=1, le=64, search=(2, 5, 10))
+    feature_dropout: float = setting(
+        0.4, "Dropout of the features in each view.", ge=0, lt=1, search=(0.0, 0.2, 0.4, 0.6, 0.8)
+    )
+    activation: Literal["relu", "prelu"] = setting("relu", "Activation after the filters.", search=("relu", "prelu"))
+    filter_rate: float = setting(
+        1.0, "Learning rate of the filters as a multiple of train.learning_rate.", gt=0, search=Range(0.1, 10.0)
+    )
+
+
 METHODS: dict[str, type[MethodSection]] = {
     section.traits.name: section
     for section in (
@@ -309,6 +330,7 @@ METHODS: dict[str, type[MethodSection]] = {
         CCASSGSettings,
         GraphACLSettings,
         GraphMAESettings,
+        PolyGCLSettings,
         DeepWalkSettings,
         Node2VecSettings,
         LINESettings,
