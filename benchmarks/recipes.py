@@ -57,7 +57,7 @@ CANDIDATES: Tried = {
     "line": {DEFAULTS: {}, "100 epochs": {"epochs": 100}},
     "struc2vec": {DEFAULTS: {}, "two rings": {"rings": 2}},
 }
-AUTHORS = ("graphmae", "polygcl")
+AUTHORS = ("graphmae", "polygcl", "greet")
 GRAPHS = [name for name in numbers.GRAPHS if name != "penn94"]
 LARGE: dict[str, tuple[str, ...]] = {
     "pubmed": (),

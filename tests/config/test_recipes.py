@@ -72,6 +72,7 @@ def test_recipes_of_the_authors_differ_from_graph_to_graph(benchmark: ModuleType
         assert "settings: github.com/" in recipe.header.source
         assert recipe.datasets["cora"] != recipe.datasets["citeseer"]
     assert resolve({"recipe": "polygcl:texas"}).graph.row_scale
+    assert resolve({"recipe": "greet:cora"}).method.model_dump()["feature_mask_1"] == 0.8
     assert resolve({"recipe": "graphmae:pubmed"}).method.model_dump()["mask_rate"] == 0.75
 
 

@@ -315,6 +315,46 @@ class PolyGCLSettings(MethodSection):
     )
 
 
+class GREETSettings(MethodSection):
+    """Edge heterophily discriminating."""
+
+    traits = encoder_traits(
+        "greet",
+        "dssl.methods.greet:GREET",
+        "Liu et al., AAAI 2023",
+        encoder={"name": "mlp", "layers": 1},
+        train={"epochs": 400, "learning_rate": 0.001},
+        scales="links and anchors²; mini-batches; N·links and N² once",
+    )
+    hops: int = setting(2, "Applications of each filter [k].", ge=1, le=16, search=(1, 2, 3))
+    high_pass_weight: float = setting(
+        0.5, "Strength of the high-pass filter [alpha].", ge=0, search=(0.1, 0.3, 0.5, 0.8)
+    )
+    temperature: float = setting(0.2, "Temperature of the contrast [tau].", gt=0, search=Range(0.1, 1.0))
+    positives: int = setting(20, "Nodes of similar features among the positives of a node.", ge=0, search=(0, 20, 30))
+    projector_dim: int = setting(128, "Width of the projectors.", ge=1)
+    projector_layers: int = setting(2, "Number of layers of the projectors.", ge=1, le=2)
+    feature_mask_1: float = setting(
+        0.5, "Fraction of features masked in the low-pass view.", ge=0, le=1, search=FRACTIONS
+    )
+    feature_mask_2: float = setting(
+        0.1, "Fraction of features masked in the high-pass view.", ge=0, le=1, search=FRACTIONS
+    )
+    link_drop_1: float = setting(
+        0.1, "Fraction of entries of the low-pass filter dropped.", ge=0, lt=1, search=FRACTIONS
+    )
+    link_drop_2: float = setting(
+        0.1, "Fraction of entries of the high-pass filter dropped.", ge=0, lt=1, search=FRACTIONS
+    )
+    low_margin: float = setting(0.5, "Margin of similar edges over random pairs.", ge=0, search=(0.1, 0.3, 0.5))
+    high_margin: float = setting(0.5, "Margin of random pairs over dissimilar edges.", ge=0, search=(0.1, 0.3, 0.5))
+    encoding_dim: int = setting(16, "Steps of the walks whose return probabilities encode a node.", ge=1, le=256)
+    discriminator_dim: int = setting(128, "Hidden width of the edge discriminator.", ge=1)
+    contrast_steps: int = setting(2, "Steps of the encoder per step of the edge discriminator.", ge=1)
+    anchors: int = setting(1024, "Maximum number of nodes contrasted with each other per step.", ge=2)
+    pairs: int = setting(65536, "Maximum number of edges ranked per step.", ge=1)
+
+
 METHODS: dict[str, type[MethodSection]] = {
     section.traits.name: section
     for section in (
@@ -331,6 +371,7 @@ METHODS: dict[str, type[MethodSection]] = {
         GraphACLSettings,
         GraphMAESettings,
         PolyGCLSettings,
+        GREETSettings,
         DeepWalkSettings,
         Node2VecSettings,
         LINESettings,
