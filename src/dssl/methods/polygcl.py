@@ -138,12 +138,12 @@ class PolyGCL(EncoderMethod):
         made = []
         for kind in ("high", "low"):
             dropped = drop_features(batch, self.feature_dropout) if self.training and self.feature_dropout else batch
-            made.append(self.filtered(self.encoder(dropped), batch, kind)[: batch.num_centres])  # type: ignore[arg-type]
+            made.append(self.filtered(self.encoder(dropped), batch, kind)[: batch.num_centres])
         return made[0], made[1]
 
     def joined(self, high: Tensor, low: Tensor) -> Tensor:
         """Return Z (Eq. 4), shape ``(n, dim)``."""
-        alpha, beta = 0.5 + self.filter_rate * self.mixture
+        alpha, beta = (0.5 + self.filter_rate * self.mixture).unbind()
         return alpha * high + beta * low
 
     def forward(self, batch: Batch) -> Tensor:
