@@ -2,42 +2,45 @@
 
 from __future__ import annotations
 
-import math
-
+import pytest
 import torch
+from torch import Tensor
 
-from dssl import rng
 from dssl.methods.cca_ssg import CCASSG, off_identity, standardised
-from dssl.nn import augment, encoders
+from dssl.nn import augment
 from dssl.nn.batches import full_batch
 from tests.graphs import CPU, random_graph
+from tests.methods import formulas
+from tests.methods.formulas import Leaves, gcn
 
 
-def test_the_loss_is_distance_and_decorrelation() -> None:
-    batch = full_batch(random_graph(), CPU)
-    with rng.seeded(0, "init"):
-        made = encoders.build("gcn", in_dim=7, dim=4, hidden_dim=6, layers=2, dropout=0.0, batch_norm=False)
-    method = CCASSG(made, decorrelation_weight=0.3, link_drop=0.4, feature_mask=0.2)
-    with rng.seeded(0, "train"):
-        loss = float(method(batch).detach())
-    with rng.seeded(0, "train"):
+@pytest.mark.parametrize("sampled", [False, True])
+def test_value_and_gradients_of_invariance_and_decorrelation(sampled: bool) -> None:
+    batch = formulas.batches()[sampled]
+    method = formulas.moved(CCASSG(formulas.encoder(), decorrelation_weight=0.3, link_drop=0.4, feature_mask=0.2))
+
+    def loss(p: Leaves) -> Tensor:
         views = [augment.mask_columns(augment.drop_links(batch, 0.4), 0.2) for _ in range(2)]
-    z = []
-    for view in views:
-        h = method.encoder(view).detach().double()
-        columns = []
-        for c in range(4):
-            mean = sum(float(value) for value in h[:, c]) / len(h)
-            length = math.sqrt(sum((float(value) - mean) ** 2 for value in h[:, c]))
-            columns.append([(float(value) - mean) / length for value in h[:, c]])
-        z.append(columns)
-    total = sum((a - b) ** 2 for one, two in zip(*z, strict=True) for a, b in zip(one, two, strict=True))
-    for columns in z:
-        for c in range(4):
-            for d in range(4):
-                product = sum(a * b for a, b in zip(columns[c], columns[d], strict=True))
-                total += 0.3 * (product - (c == d)) ** 2
-    assert math.isclose(loss, total, rel_tol=1e-3)
+        z = []
+        for view in views:
+            h = gcn(p, "encoder.", view)[: batch.num_centres]
+            centred = h - sum(h[i] for i in range(len(h))) / len(h)
+            z.append(centred / torch.stack([centred[:, c].square().sum().sqrt() for c in range(formulas.DIM)]))
+        a, b = z
+        total = formulas.DIM - sum(a[:, c] @ b[:, c] for c in range(formulas.DIM))  # D − tr(Z_Aᵀ Z_B)
+        for part in z:
+            for c in range(formulas.DIM):
+                for d in range(formulas.DIM):
+                    total = total + 0.3 * (part[:, c] @ part[:, d] - int(c == d)) ** 2
+        return total
+
+    formulas.agrees(method, batch, loss, without_effect=["encoder.layers.1.bias"])  # the mean is subtracted
+
+
+def test_the_embedding_is_the_encoder_s_output() -> None:
+    graph = random_graph()
+    method = formulas.moved(CCASSG(formulas.encoder(), decorrelation_weight=0.3, link_drop=0.4, feature_mask=0.2))
+    formulas.embeds(method, graph, lambda p: gcn(p, "encoder.", full_batch(graph, CPU)))
 
 
 def test_scale_and_shift_of_columns_do_not_matter_and_constants_are_harmless() -> None:

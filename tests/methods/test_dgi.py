@@ -1,39 +1,51 @@
-"""DGI against a literal loop over its equations."""
+"""DGI against a literal float64 loop over its equations: value and gradients."""
 
 from __future__ import annotations
 
 import math
 
+import pytest
 import torch
+from torch import Tensor
 
-from dssl import rng
 from dssl.methods.dgi import DGI
-from dssl.nn import augment, encoders
+from dssl.nn import augment
 from dssl.nn.batches import full_batch
 from dssl.nn.heads import Bilinear
 from dssl.nn.losses import infomax
 from tests.graphs import CPU, random_graph
+from tests.methods import formulas
+from tests.methods.formulas import Leaves, gcn, prelu, sigmoid, summary
 
 
-def test_the_loss_is_equation_1() -> None:
-    batch = full_batch(random_graph(), CPU)
-    with rng.seeded(0, "init"):
-        method = DGI(encoders.build("gcn", in_dim=7, dim=5, hidden_dim=6, layers=1, dropout=0.0, batch_norm=False))
-    with rng.seeded(0, "train"):
-        loss = float(method(batch).detach())
-    with rng.seeded(0, "train"):
+@pytest.mark.parametrize("sampled", [False, True])
+def test_value_and_gradients_are_those_of_equation_1(sampled: bool) -> None:
+    batch = formulas.batches(layers=1)[sampled]
+    method = formulas.moved(DGI(formulas.encoder(layers=1)))
+
+    def loss(p: Leaves) -> Tensor:
+        count = batch.num_centres
         shuffled = augment.shuffle_features(batch)
-    h, corrupted = (method.activation(method.encoder(view)).detach() for view in (batch, shuffled))
-    n = h.shape[0]
-    s = [1 / (1 + math.exp(-sum(float(h[i, c]) for i in range(n)) / n)) for c in range(5)]
-    weight = method.discriminator.weight.detach()
+        h, corrupted = (
+            prelu(gcn(p, "encoder.", view, layers=1), p["activation.weight"])[:count] for view in (batch, shuffled)
+        )
+        s = summary(h)
+        w, b = p["discriminator.weight"], p["discriminator.bias"]
+        total = sum(
+            sigmoid(h[i] @ w @ s + b).log() + (1 - sigmoid(corrupted[i] @ w @ s + b)).log() for i in range(count)
+        )
+        return -total / (2 * count)
 
-    def probability(row: torch.Tensor) -> float:
-        score = sum(float(row[a] * weight[a, b]) * s[b] for a in range(5) for b in range(5))
-        return 1 / (1 + math.exp(-score))
+    formulas.agrees(method, batch, loss)
 
-    total = sum(math.log(probability(h[i])) + math.log(1 - probability(corrupted[i])) for i in range(n))
-    assert math.isclose(loss, -total / (2 * n), rel_tol=1e-4)
+
+def test_the_embedding_is_the_encoder_s_output_through_one_slope() -> None:
+    graph = random_graph()
+    method = formulas.moved(DGI(formulas.encoder(layers=1)))
+    assert method.activation.weight.shape == (1,)  # one slope for all columns
+    formulas.embeds(
+        method, graph, lambda p: prelu(gcn(p, "encoder.", full_batch(graph, CPU), layers=1), p["activation.weight"])
+    )
 
 
 def test_the_loss_is_half_of_pygs() -> None:

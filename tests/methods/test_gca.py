@@ -9,15 +9,18 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from dssl import rng
 from dssl.graph import Graph
 from dssl.methods import gca
 from dssl.methods.gca import GCA, extent, link_scores, node_centrality, unimportance
-from dssl.nn import encoders
+from dssl.nn import augment, encoders
 from dssl.nn.batches import full_batch
 from dssl.nn.losses import info_nce
 from tests.graphs import CPU, random_graph
+from tests.methods import formulas
+from tests.methods.formulas import Leaves, cosine, dense, gcn
 
 PLAIN: dict[str, Any] = {
     "centrality": "degree",
@@ -46,6 +49,46 @@ def test_the_contrast_is_equations_1_and_2() -> None:
             below += sum(e(own[i], other[k]) + e(own[i], own[k]) for k in range(5) if k != i)
             total += math.log(e(own[i], other[i]) / below)
     assert math.isclose(float(info_nce(u, v, 0.4, within=True)), -total / 10, rel_tol=1e-5)
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+@pytest.mark.parametrize("temperature", [0.4, 1.3])
+def test_value_and_gradients_between_projections_of_views_by_centrality(temperature: float, sampled: bool) -> None:
+    graph = random_graph()
+    batch = formulas.batches(graph)[sampled]
+    changes = {"temperature": temperature, "anchors": 8, "link_drop_1": 0.1, "feature_mask_2": 0.2, "most_dropped": 0.5}
+    method = GCA(formulas.encoder(), **PLAIN | changes)
+    formulas.moved(method)
+    method.prepare(graph, seed=0)
+    phi = np.maximum(graph.degrees, 1e-3)
+    s = np.log((phi[graph.sources()] + phi[graph.indices]) / 2)
+    s_f = np.log([sum(abs(float(graph.x[u, f])) * phi[u] for u in range(graph.num_nodes)) for f in range(7)])
+    rows = np.repeat(np.arange(len(batch.nodes)), np.diff(batch.adjacency.indptr))
+    own = np.log((phi[batch.nodes[rows]] + phi[batch.nodes[batch.adjacency.indices]]) / 2)
+
+    def loss(p: Leaves) -> Tensor:
+        chosen = torch.randperm(batch.num_centres)[:8]
+        projected = []
+        for link_rate, feature_rate in ((0.1, 0.3), (0.4, 0.2)):
+            dropped = np.minimum((s.max() - own) / (s.max() - s.mean()) * link_rate, 0.5)
+            masked = np.minimum((s_f.max() - s_f) / (s_f.max() - s_f.mean()) * feature_rate, 0.5)
+            view = augment.mask_columns(augment.drop_links(batch, dropped), torch.from_numpy(masked))
+            hidden = dense(p, "projector.0.", gcn(p, "encoder.", view)[chosen])
+            projected.append(dense(p, "projector.2.", torch.where(hidden > 0, hidden, hidden.exp() - 1)))
+        u, v = projected
+
+        def e(a: Tensor, b: Tensor) -> Tensor:
+            return (cosine(a, b) / temperature).exp()
+
+        total = torch.zeros((), dtype=torch.float64)
+        for one, two in ((u, v), (v, u)):
+            for i in range(8):
+                others = sum(e(one[i], two[k]) + e(one[i], one[k]) for k in range(8) if k != i)
+                total = total + (e(one[i], two[i]) / (e(one[i], two[i]) + others)).log()
+        return -total / 16
+
+    formulas.agrees(method, batch, loss)
+    formulas.embeds(method, graph, lambda p: gcn(p, "encoder.", full_batch(graph, CPU)))
 
 
 def test_the_gradient_of_the_contrast_is_finite() -> None:

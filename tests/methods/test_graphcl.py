@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
-from dssl import rng
 from dssl.methods.graphcl import GraphCL
-from dssl.nn import augment, encoders
-from dssl.nn.batches import full_batch
+from dssl.nn import augment
+from dssl.nn.batches import Batch, full_batch
 from dssl.nn.losses import info_nce
 from tests.graphs import CPU, random_graph
+from tests.methods import formulas
+from tests.methods.formulas import Leaves, cosine, dense, gcn, prelu, sigmoid, summary
 
 PLAIN: dict[str, Any] = {
     "objective": "infomax",
@@ -26,27 +28,61 @@ PLAIN: dict[str, Any] = {
 
 
 def model(**changes: Any) -> GraphCL:
-    with rng.seeded(0, "init"):
-        made = encoders.build("gcn", in_dim=7, dim=5, hidden_dim=6, layers=1, dropout=0.0, batch_norm=False)
-        return GraphCL(made, **PLAIN | changes)
+    method = GraphCL(formulas.encoder(layers=1), **PLAIN | changes)
+    formulas.moved(method)
+    return method
 
 
-def test_the_loss_has_a_discriminator_with_the_summaries_of_both_views() -> None:
-    batch = full_batch(random_graph(), CPU)
-    method = model()
-    with rng.seeded(0, "train"):
-        loss = float(method(batch).detach())
-    with rng.seeded(0, "train"):
-        views = [augment.perturb_links(batch, 0.3), augment.subgraph(batch, 0.3)]
+def vectors(p: Leaves, batch: Batch) -> Tensor:
+    return prelu(gcn(p, "encoder.", batch, layers=1), p["activation.weight"])[: batch.num_centres]
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_value_and_gradients_of_a_discriminator_with_the_summaries_of_both_views(sampled: bool) -> None:
+    batch = formulas.batches(layers=1)[sampled]
+
+    def loss(p: Leaves) -> Tensor:
+        views = [augment.perturb_links(batch, 0.4 / 4), augment.subgraph(batch, 0.4)]
         shuffled = augment.shuffle_features(batch)
-    h, corrupted, *both = (method.vectors(view).detach() for view in (batch, shuffled, *views))
-    weight = method.discriminator.weight.detach()
-    summaries = [torch.stack([1 / (1 + torch.exp(-view[:, c].mean())) for c in range(5)]) for view in both]
-    total = 0.0
-    for i in range(len(h)):
-        good, bad = (sum(float(row @ weight @ s) for s in summaries) for row in (h[i], corrupted[i]))
-        total += math.log(1 / (1 + math.exp(-good))) + math.log(1 - 1 / (1 + math.exp(-bad)))
-    assert math.isclose(loss, -total / (2 * len(h)), rel_tol=1e-4)
+        summaries = [summary(vectors(p, view)) for view in views]
+        h, corrupted = vectors(p, batch), vectors(p, shuffled)
+        w, b = p["discriminator.weight"], p["discriminator.bias"]
+        total = torch.zeros((), dtype=torch.float64)
+        for i in range(len(h)):
+            good, bad = (sum(row @ w @ s + b for s in summaries) for row in (h[i], corrupted[i]))
+            total = total + sigmoid(good).log() + (1 - sigmoid(bad)).log()
+        return -total / (2 * len(h))
+
+    formulas.agrees(model(strength=0.4), batch, loss)
+
+
+@pytest.mark.parametrize("temperature", [0.3, 1.5])
+def test_value_and_gradients_of_nt_xent_between_projected_nodes(temperature: float) -> None:
+    batch = formulas.batches(layers=1)[0]
+
+    def loss(p: Leaves) -> Tensor:
+        views = [augment.drop_nodes(batch, 0.2), augment.mask_nodes(batch, 0.2)]
+        chosen = torch.randperm(batch.num_centres)[:12]
+        projected = []
+        for view in views:
+            h = vectors(p, view)[chosen]
+            projected.append(dense(p, "projector.2.", dense(p, "projector.0.", h).clamp_min(0)))
+        total = torch.zeros((), dtype=torch.float64)
+        for own, other in (projected, projected[::-1]):
+            for n in range(12):
+                below = sum((cosine(own[n], other[m]) / temperature).exp() for m in range(12))
+                total = total - ((cosine(own[n], other[n]) / temperature).exp() / below).log()
+        return total / 24
+
+    changes = {"objective": "nt-xent", "first_view": "node", "second_view": "mask", "strength": 0.2}
+    formulas.agrees(model(**changes, temperature=temperature, anchors=12), batch, loss)
+
+
+def test_the_embedding_is_the_encoder_s_output_through_one_slope() -> None:
+    graph = random_graph()
+    method = model()
+    assert method.activation.weight.shape == (1,)
+    formulas.embeds(method, graph, lambda p: vectors(p, full_batch(graph, CPU)))
 
 
 def test_nt_xent_is_a_softmax_over_the_nodes_of_the_other_view() -> None:

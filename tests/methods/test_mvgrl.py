@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
+import pytest
 import torch
+from torch import Tensor
 
 from dssl import rng
+from dssl.methods._diffusion import coefficients, diffuse
 from dssl.methods.mvgrl import MVGRL
-from dssl.nn import augment, encoders
+from dssl.nn import augment
+from dssl.nn.batches import Batch, full_batch
 from tests.graphs import ALL_NEIGHBOURS, CPU, random_graph
+from tests.methods import formulas
+from tests.methods.formulas import Leaves, gcn, prelu, sigmoid, summary
 
 PLAIN: dict[str, Any] = {
     "diffusion": "ppr",
@@ -19,35 +24,59 @@ PLAIN: dict[str, Any] = {
     "heat_time": 5.0,
     "neighbours": 6,
     "precision": 1e-4,
+    "loop_weight": 2.0,
 }
 
 
 def model(**changes: Any) -> MVGRL:
-    with rng.seeded(0, "init"):
-        made = encoders.build("gcn", in_dim=7, dim=4, hidden_dim=6, layers=1, dropout=0.0, batch_norm=False)
-        return MVGRL(made, **PLAIN | changes)
+    with rng.seeded(1, "init"):  # another stream than that of the encoder
+        return MVGRL(formulas.encoder(layers=1), **PLAIN | changes)
 
 
-def test_the_loss_sets_each_view_against_the_summary_of_the_other() -> None:
+def vectors(p: Leaves, views: tuple[Batch, Batch]) -> list[Tensor]:
+    return [
+        prelu(gcn(p, f"{network}.", view, layers=1), p[f"activations.{at}.weight"])
+        for at, (network, view) in enumerate(zip(("encoder", "second"), views, strict=True))
+    ]
+
+
+@pytest.mark.parametrize("batch_size", [0, 9])
+@pytest.mark.parametrize("loop", [1.0, 2.0])
+def test_value_and_gradients_set_each_view_against_the_summary_of_the_other(loop: float, batch_size: int) -> None:
     graph = random_graph()
-    method = model()
+    method = model(loop_weight=loop)
+    formulas.moved(method)
     method.prepare(graph, seed=0)
-    (views,) = method.batches(graph, batch_size=0, fanout=(3,), seed=0, epoch=0, device=CPU)
-    with rng.seeded(0, "train"):
-        loss = float(method(views).detach())
-    with rng.seeded(0, "train"):
-        shuffled = tuple(augment.shuffle_features(view) for view in views)
-    h = [side.detach() for side in method._vectors(views)]
-    corrupted = [side.detach() for side in method._vectors(shuffled)]
-    weight = method.discriminator.weight.detach()
-    n, total = graph.num_nodes, 0.0
-    for side, other in ((0, 1), (1, 0)):
-        s = 1 / (1 + torch.exp(-h[other].mean(dim=0)))
-        for i in range(n):
-            good, bad = (float(row @ weight @ s) for row in (h[side][i], corrupted[side][i]))
-            total += math.log(1 / (1 + math.exp(-good))) + math.log(1 - 1 / (1 + math.exp(-bad)))
-    assert math.isclose(loss, -total / (4 * n), rel_tol=1e-4)
-    np.testing.assert_allclose(method.embed(graph), (h[0] + h[1]).numpy(), atol=1e-6)
+    views = next(iter(method.batches(graph, batch_size=batch_size, fanout=(3,), seed=0, epoch=0, device=CPU)))
+    assert [view.loop for view in views] == [loop, 1.0]
+
+    def loss(p: Leaves) -> Tensor:
+        count = views[0].num_centres
+        shuffled = (augment.shuffle_features(views[0]), augment.shuffle_features(views[1]))
+        h, corrupted = ([side[:count] for side in vectors(p, each)] for each in (views, shuffled))
+        w, b = p["discriminator.weight"], p["discriminator.bias"]
+        total = torch.zeros((), dtype=torch.float64)
+        for side, other in ((0, 1), (1, 0)):
+            s = summary(h[other])
+            for i in range(count):
+                total = total + sigmoid(h[side][i] @ w @ s + b).log()
+                total = total + (1 - sigmoid(corrupted[side][i] @ w @ s + b)).log()
+        return -total / (4 * count)
+
+    formulas.agrees(method, views, loss)
+
+
+def test_the_embedding_is_the_sum_of_both_views_also_of_a_graph_that_was_not_fitted() -> None:
+    for fitted in (True, False):
+        graph = random_graph()
+        method = model()
+        formulas.moved(method)
+        if fitted:
+            method.prepare(graph, seed=0)
+        diffused = diffuse(graph, coefficients("ppr", teleport=0.2, heat_time=5.0), neighbours=6, precision=1e-4)
+        views = replace(full_batch(graph, CPU), loop=2.0), full_batch(diffused, CPU)
+        formulas.embeds(method, graph, lambda p, views=views: sum(vectors(p, views)))
+    assert [part.weight.shape for part in method.activations] == [(1,), (1,)]
 
 
 def test_the_two_encoders_start_apart_and_both_learn() -> None:

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy.stats import chisquare
 
 from dssl.graph import Graph
+from dssl.methods._walks import draw
 from dssl.methods.node2vec import Node2Vec
 from dssl.model.estimator import Embedder
 from tests.graphs import CPU
@@ -27,6 +29,32 @@ def test_nodes_of_a_clique_become_alike(method: str) -> None:
     unit = values / np.linalg.norm(values, axis=1, keepdims=True)
     near = unit @ unit.T
     assert near[:6, :6].mean() > near[:6, 6:].mean() + 0.3
+
+
+@pytest.mark.parametrize(("p", "q"), [(0.25, 4.0), (4.0, 0.25), (1.0, 1.0)])
+def test_its_walks_have_the_chances_of_p_and_q(p: float, q: float) -> None:
+    """From 0 to 1 and on: back to 0 by 1/p, to 2, which 0 is linked to, by 1, to others by 1/q; times the weights."""
+    ends = [0, 0, 1, 1, 1, 1], [1, 2, 2, 3, 4, 5]
+    graph = Graph.from_edges(*ends, weights=[1.0, 1.0, 2.0, 1.0, 3.0, 1.0])
+    method = Node2Vec(2, **PLAIN | {"walk_length": 40_000}, return_weight=p, away_weight=q)
+    method.prepare(graph, seed=0)
+    (path,) = method.paths(np.array([0]), 3)
+    on = path[2:][(path[:-2] == 0) & (path[1:-1] == 1)]
+    wanted = np.array([1 / p, 0, 2, 1 / q, 3 / q, 1 / q])
+    wanted *= len(on) / wanted.sum()
+    found = np.bincount(on, minlength=6)
+    assert found[1] == 0
+    assert len(on) > 1000
+    assert chisquare(np.delete(found, 1), np.delete(wanted, 1)).pvalue > 1e-3
+
+
+def test_negatives_are_drawn_by_degree_to_the_three_quarters() -> None:
+    graph = Graph.from_edges([0] * 16 + [1], [*range(2, 18), 2], weights=[5.0] * 17)
+    method = Node2Vec(2, **PLAIN)
+    method.prepare(graph, seed=0)
+    drawn = draw(method.others.chance, method.others.alias, 20_000, np.uint64(1))
+    wanted = graph.degrees**0.75 / (graph.degrees**0.75).sum()
+    assert chisquare(np.bincount(drawn, minlength=18), 20_000 * wanted).pvalue > 1e-3
 
 
 def test_batches_of_any_size_end_alike_and_the_loss_falls() -> None:

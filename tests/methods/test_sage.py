@@ -5,12 +5,19 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 import torch
+from scipy.stats import chisquare
+from torch import Tensor
 
 from dssl import rng
+from dssl.graph import Graph
 from dssl.methods.sage import UnsupervisedSAGE, partners, walk_loss
 from dssl.nn import encoders
+from dssl.nn.batches import full_batch
 from tests.graphs import ALL_NEIGHBOURS, CPU, random_graph
+from tests.methods import formulas
+from tests.methods.formulas import Leaves, cosine, sage, sigmoid
 
 
 def model() -> UnsupervisedSAGE:
@@ -19,7 +26,66 @@ def model() -> UnsupervisedSAGE:
     return UnsupervisedSAGE(made, walk_length=3, negatives=4)
 
 
-def test_the_loss_is_equation_1() -> None:
+@pytest.mark.parametrize("batch_size", [0, 9])
+def test_value_and_gradients_are_those_of_equation_1(batch_size: int) -> None:
+    graph = random_graph()
+    method = UnsupervisedSAGE(formulas.encoder("sage"), walk_length=3, negatives=4)
+    formulas.moved(method)
+    drawn = next(iter(method.batches(graph, batch_size=batch_size, fanout=(3, 2), seed=0, epoch=0, device=CPU)))
+    assert drawn.negatives.shape == (len(drawn.u), 4)
+
+    def loss(p: Leaves) -> Tensor:
+        z = sage(p, "encoder.", drawn.batch)
+        total = torch.zeros((), dtype=torch.float64)
+        for u, v, negatives in zip(drawn.u, drawn.v, drawn.negatives, strict=True):
+            total = total - sigmoid(cosine(z[u], z[v])).log()
+            total = total - sum((1 - sigmoid(cosine(z[u], z[n]))).log() for n in negatives)
+        return total / len(drawn.u)
+
+    formulas.agrees(method, drawn, loss)
+
+    def embedding(p: Leaves) -> Tensor:
+        z = sage(p, "encoder.", full_batch(graph, CPU))
+        return z / z.norm(dim=1, keepdim=True)
+
+    formulas.embeds(method, graph, embedding)
+
+
+def test_negatives_are_drawn_by_degree_to_the_three_quarters() -> None:
+    graph = Graph.from_edges([0] * 40 + [1] * 9, [*range(2, 42), *range(2, 11)], x=np.eye(42, 7))
+    method = UnsupervisedSAGE(formulas.encoder("sage"), walk_length=3, negatives=20)
+    drawn = np.concatenate(
+        [
+            batch.negatives.numpy().ravel()
+            for epoch in range(20)
+            for batch in method.batches(graph, batch_size=0, fanout=(3,), seed=0, epoch=epoch, device=CPU)
+        ]
+    )
+    wanted = graph.degrees**0.75 / (graph.degrees**0.75).sum()
+    assert chisquare(np.bincount(drawn, minlength=42), wanted * len(drawn)).pvalue > 1e-3
+
+
+def test_partners_are_drawn_from_the_steps_of_a_walk() -> None:
+    """A uniform step of the walk; where that is the start, the walk's first step."""
+    graph = Graph.from_edges([0, 0, 1, 2, 3], [1, 2, 2, 3, 4])
+    step = graph.adjacency().toarray() / graph.degrees[:, None]
+    length, start = 3, 1
+    wanted = sum(np.linalg.matrix_power(step, s)[start] for s in range(1, length + 1)) / length
+    for s in range(1, length + 1):
+        back = np.linalg.matrix_power(step, s - 1)[:, start]
+        wanted = wanted + step[start] * back / length
+    wanted[start] = 0
+    found = np.zeros(5)
+    for seed in range(4000):
+        _, v = partners(graph, np.array([start]), length, rng.integer(seed, "test"))
+        found[v] += 1
+    assert wanted.sum() == pytest.approx(1)
+    others = wanted > 0
+    assert (found[~others] == 0).all()
+    assert chisquare(found[others], 4000 * wanted[others]).pvalue > 1e-3
+
+
+def test_the_mean_loss_is_equation_1() -> None:
     torch.manual_seed(0)
     z = torch.randn(8, 3)
     u, v, negatives = torch.tensor([0, 3]), torch.tensor([1, 5]), torch.tensor([[2, 4, 6], [7, 7, 0]])

@@ -111,6 +111,30 @@ def test_walks_train_each_pair_within_the_window() -> None:
     assert len(counts) > 1
 
 
+def test_a_node_is_also_paired_with_itself_as_in_word2vec() -> None:
+    """Along 0 1 0 with a window of two, the ends are a pair too; its step is that of any other pair."""
+    only = _walks.Draws.of(np.array([0, 0, 1.0]))  # each negative is node 2
+    path = np.array([[0, 1, 0]], np.int32)
+    for seed in range(20):
+        vectors, outputs = (np.random.default_rng(at).normal(size=(3, 2)).astype(np.float32) for at in (0, 1))
+        v, u = vectors.astype(float), outputs.astype(float)
+        _, pairs = _walks.train_walks(path, vectors, outputs, only.chance, only.alias, 2, 1, 0.1, np.uint64(seed))
+        if pairs < 6:
+            continue
+        for t, s in ((0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)):
+            i, o = path[0, t], path[0, s]
+            change = np.zeros(2)
+            for target, label in ((o, 1.0), (2, 0.0)):
+                step = 0.1 * (label - 1 / (1 + math.exp(-float(v[i] @ u[target]))))
+                change += step * u[target]
+                u[target] += step * v[i]
+            v[i] += change
+        np.testing.assert_allclose(vectors, v, atol=1e-5)
+        np.testing.assert_allclose(outputs, u, atol=1e-5)
+        return
+    raise AssertionError("no window reached the other end")
+
+
 def test_layered_walks_change_layers_and_stay_in_them() -> None:
     # Layer 0 links 0-1 and 2-3, layer 1 links 1-2 alone: only by changing layers can a walk from 0 reach 2.
     indptr = np.array([0, 1, 2, 3, 4, 4, 5, 6, 6])

@@ -138,7 +138,11 @@ class GraphCLSettings(MethodSection):
     first_view: View = setting("link", "Augmentation of view 1.")
     second_view: View = setting("mask", "Augmentation of view 2.")
     strength: float = setting(
-        0.2, "Fraction of nodes or links that an augmentation changes.", ge=0, le=1, search=(0.1, 0.2, 0.3, 0.5)
+        0.2,
+        "Fraction of nodes that an augmentation changes; of links a quarter of it.",
+        ge=0,
+        le=1,
+        search=(0.1, 0.2, 0.3, 0.5),
     )
     temperature: float = setting(0.5, "Temperature of nt-xent [tau].", gt=0, search=Range(0.1, 1.0))
     anchors: int = setting(1024, "Maximum number of nodes that nt-xent contrasts per step.", ge=2)
@@ -162,6 +166,7 @@ class MVGRLSettings(MethodSection):
     heat_time: float = setting(5.0, "Diffusion time of heat [t].", gt=0)
     neighbours: int = setting(64, "Largest diffusion entries kept per node.", ge=1)
     precision: float = setting(1e-4, "Residual mass per link at which the diffusion stops.", gt=0, lt=1)
+    loop_weight: float = setting(2.0, "Weight of self-loops in the GCN of view 1; a plain GCN has 1.", ge=0)
 
 
 class BGRLSettings(MethodSection):
@@ -186,6 +191,9 @@ class BGRLSettings(MethodSection):
     link_drop_2: float = setting(0.5, "Fraction of links dropped in view 2.", ge=0, le=1, search=FRACTIONS)
     feature_mask_1: float = setting(0.5, "Fraction of features masked in view 1.", ge=0, le=1, search=FRACTIONS)
     feature_mask_2: float = setting(0.5, "Fraction of features masked in view 2.", ge=0, le=1, search=FRACTIONS)
+    norm_momentum: float = setting(
+        0.99, "Fraction of a step's statistics in the running statistics of batch normalisation.", gt=0, le=1
+    )
 
 
 class GCASettings(MethodSection):
@@ -195,6 +203,7 @@ class GCASettings(MethodSection):
         "gca",
         "dssl.methods.gca:GCA",
         "Zhu et al., WWW 2021",
+        encoder={"hidden_dim": 128},
         train={"epochs": 200, "learning_rate": 0.001, "weight_decay": 1e-5},
         scales="links and anchors²; mini-batches",
     )
@@ -260,15 +269,18 @@ class GraphACLSettings(MethodSection):
         "graphacl",
         "dssl.methods.graphacl:GraphACL",
         "Xiao et al., NeurIPS 2023",
-        train={"epochs": 200, "learning_rate": 0.01},
+        train={"epochs": 200, "learning_rate": 0.01, "weight_decay": 1e-6},
         scales="links and N·negatives; mini-batches",
     )
     momentum: float = setting(
         0.95, "Fraction of the target encoder kept in each step [tau].", ge=0, le=1, search=MOMENTA
     )
     temperature: float = setting(0.5, "Temperature of the contrast.", gt=0, search=Range(0.1, 1.0))
-    predictor_dim: int = setting(256, "Width of the hidden layer of the predictor.", ge=1)
-    negatives: int = setting(512, "Negative samples per step, shared by all nodes.", ge=1)
+    predictor_layers: int = setting(1, "Layers of the predictor; 1 is linear.", ge=1, le=8)
+    own_neighbour: bool = setting(True, "Whether a node counts among its own neighbours.")
+    negatives: int = setting(
+        4096, "Maximum number of negative nodes per step; with more nodes, a sample scaled up to all.", ge=1
+    )
     pairs: int = setting(65536, "Maximum number of links per step.", ge=1)
 
 

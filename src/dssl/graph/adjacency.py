@@ -18,15 +18,19 @@ Floats = NDArray[np.float32]
 SLAB, LEAST = 1 << 25, 16  # bytes of the columns in memory at a time, and the smallest number of columns
 
 
-def gcn_matrix(adjacency: sparse.csr_array, degrees: NDArray[np.float32] | None = None) -> sparse.csr_array:
+def gcn_matrix(
+    adjacency: sparse.csr_array, degrees: NDArray[np.float32] | None = None, *, loop: float = 1.0
+) -> sparse.csr_array:
     """S = D̂^−½ (A + I) D̂^−½ with D̂ the degrees of A + I (Kipf & Welling 2017).
 
     Args:
         adjacency: A, shape ``(n, n)``.
         degrees: row sums of A, shape ``(n,)``, where those of the whole graph are to be taken, not of a sample.
+        loop: weight of self-loops, in place of the 1 of I.
     """
-    looped = sparse.csr_array(adjacency + sparse.eye_array(adjacency.shape[0], dtype=np.float32, format="csr"))
-    total = np.asarray(looped.sum(axis=1) if degrees is None else degrees + 1, np.float32)
+    loops = np.float32(loop) * sparse.eye_array(adjacency.shape[0], dtype=np.float32, format="csr")
+    looped = sparse.csr_array(adjacency + loops)
+    total = np.asarray(looped.sum(axis=1) if degrees is None else degrees + np.float32(loop), np.float32)
     scale = np.reciprocal(np.sqrt(np.maximum(total, np.float32(1e-12))))
     return scaled(looped, scale, scale)
 

@@ -321,7 +321,7 @@ def train_walks(
             state += _GOLDEN
             reach = 1 + _below(state, window)
             for s in range(max(0, t - reach), min(length, t + reach + 1)):
-                if s != t and paths[w, s] != paths[w, t]:
+                if s != t:
                     state = mix(state + _GOLDEN)
                     loss += _pair(
                         vectors, outputs, paths[w, t], paths[w, s], chance, alias, negatives, rate, state, change

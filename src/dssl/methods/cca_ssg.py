@@ -11,6 +11,9 @@ Two views of a node should have the same vector, and columns should tell differe
 where the columns of :math:`\tilde Z` have mean 0 and length 1. A view masks columns of the features and drops links. No
 negatives, no second network; a step costs N·dim².
 
+The authors' code has :math:`-\mathrm{tr}(\tilde Z_A^\top \tilde Z_B)` for the first term, which is half of it but for a
+constant. We follow the code, so that λ weighs as much as in the authors' experiments.
+
 Where we differ: 64 columns where the paper has 512, and 100 epochs. In mini-batches the columns are those of the
 batch's centres.
 """
@@ -47,7 +50,7 @@ class CCASSG(EncoderMethod):
             self.encoder(mask_columns(drop_links(batch, self.link_drop), self.feature_mask))[:count] for _ in range(2)
         )
         a, b = standardised(first), standardised(second)
-        invariance = (a - b).square().sum()
+        invariance = (a - b).square().sum() / 2
         decorrelation = off_identity(a) + off_identity(b)
         loss = invariance + self.decorrelation_weight * decorrelation
         return self.note(count, loss, first, invariance=invariance, decorrelation=decorrelation)

@@ -7,10 +7,11 @@ A node's vector should tell the summary of its own graph from that of a graph wh
 .. math::
     \mathcal{L} &= -\frac{1}{2N} \sum_i \Big( \log D(h_i, s) + \log (1 - D(\tilde h_i, s)) \Big) \tag{1} \\
     s &= \sigma\Big(\frac{1}{N} \sum_i h_i\Big) \\
-    D(h, s) &= \sigma(h^\top W s)
+    D(h, s) &= \sigma(h^\top W s + b)
 
 with h the vectors of the graph and :math:`\tilde h` those of the same links under features in another order. h is the
-encoder's output through a PReLU; one layer of GCN is the paper's choice for citation graphs.
+encoder's output through a PReLU with one slope; one layer of GCN is the paper's choice for citation graphs. The bias b
+and the single slope are those of the authors' code.
 
 Where we differ: in mini-batches the summary is that of the batch's centres (the paper does so on Reddit and PPI); 64
 columns where the paper has 512; training does not stop early unless ``train.patience`` says so.
@@ -40,7 +41,7 @@ class DGI(EncoderMethod):
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__(encoder)
-        self.activation = nn.PReLU(encoder.dim)
+        self.activation = nn.PReLU()
         self.discriminator = Bilinear(encoder.dim)
 
     def finalize(self, h: Tensor) -> Tensor:

@@ -13,10 +13,10 @@ The links are to be foretold from the vectors of their ends:
 Eq. 4 is GAE: vectors without noise, and no KL. The embedding is Z, or μ.
 
 Where we differ: the sum over all N² pairs, with links weighted as much as all others together, becomes the mean over
-links plus the mean over as many random pairs, the same in the mean but for the few links among these, and needs no
-matrix of pairs. μ and log σ are linear functions of the encoder's output: for a GCN that is the paper's pair of last
-layers on a shared hidden one. In mini-batches the random pairs are among the centres, and the links those that were
-sampled.
+links plus the mean over as many random pairs, over two: the authors' weighted sum, in the mean and but for the few
+links among these, without a matrix of pairs. μ and log σ are linear functions of the encoder's output: for a GCN that
+is the paper's pair of last layers on a shared hidden one. In mini-batches the random pairs are among the centres, and
+the links those that were sampled.
 """
 
 from __future__ import annotations
@@ -98,11 +98,11 @@ class VGAE(GAE):
 
 
 def reconstruction(z: Tensor, links: Tensor, others: Tensor) -> Tensor:
-    """Mean of −log p(A_ij) over links plus that over other pairs, given as positions, shapes ``(2, m)``."""
+    """−log p(A_ij), half of its means over links and over other pairs, given as positions, shapes ``(2, m)``."""
     if not links.shape[1]:
         return 0 * z.sum()
     yes, no = ((z.index_select(0, i) * z.index_select(0, j)).sum(dim=1) for i, j in (links, others))
-    return F.softplus(-yes).mean() + F.softplus(no).mean()
+    return (F.softplus(-yes).mean() + F.softplus(no).mean()) / 2
 
 
 def divergence(mean: Tensor, log_std: Tensor) -> Tensor:

@@ -11,15 +11,18 @@ the neighbours being like them; random nodes push apart:
         \log \frac{\exp(g(v_i)^\top u_j / \tau)}
         {\exp(g(v_i)^\top u_j / \tau) + \sum_{k} \exp(v_i^\top v_k / \tau)}
 
-with v of the online encoder, u of its moving average (no gradient), all of length one.
+with v of the online encoder, u of its moving average (no gradient), all of length one. As in the authors' code, g is
+linear and i is among its own neighbours N(i), with a loop of weight one.
 
-Where we differ: the sum over all nodes k becomes one over ``negatives`` nodes, drawn anew in each step and the same for
-all i; on large graphs at most ``pairs`` links are looked at in a step. A node without links adds nothing.
+Where we differ: of more than ``negatives`` nodes, the sum over k is over so many random ones, drawn anew in each step
+and the same for all i, and is scaled up to all. At most ``pairs`` links enter a step. Without ``own_neighbour``, a node
+without links adds nothing.
 """
 
 from __future__ import annotations
 
 import copy
+import math
 
 import torch
 import torch.nn.functional as F
@@ -37,8 +40,9 @@ class GraphACL(EncoderMethod):
         encoder: the online encoder.
         momentum: share of the target encoder kept in each step.
         temperature: τ of the contrast.
-        predictor_dim: width of g.
-        negatives: nodes k per step.
+        predictor_layers: layers of g.
+        own_neighbour: whether a node is among its own neighbours.
+        negatives: nodes k per step, at most.
         pairs: links per step, at most.
     """
 
@@ -50,13 +54,16 @@ class GraphACL(EncoderMethod):
         *,
         momentum: float,
         temperature: float,
-        predictor_dim: int,
+        predictor_layers: int,
+        own_neighbour: bool,
         negatives: int,
         pairs: int,
     ) -> None:
         super().__init__(encoder)
         self.momentum, self.temperature, self.negatives, self.pairs = momentum, temperature, negatives, pairs
-        self.predictor = nn.Sequential(Dense(encoder.dim, predictor_dim), nn.PReLU(), Dense(predictor_dim, encoder.dim))
+        self.own_neighbour = own_neighbour
+        hidden = [part for _ in range(predictor_layers - 1) for part in (Dense(encoder.dim, encoder.dim), nn.ReLU())]
+        self.predictor = nn.Sequential(*hidden, Dense(encoder.dim, encoder.dim))
         self.target = copy.deepcopy(encoder).requires_grad_(False)
 
     def forward(self, batch: Batch) -> Tensor:
@@ -67,7 +74,8 @@ class GraphACL(EncoderMethod):
         with torch.no_grad():
             u = F.normalize(self.target(batch), dim=1)
         p = F.normalize(self.predictor(h), dim=1)
-        start, end, weights = sampled_links(batch, self.pairs)
+        links = sampled_links(batch, self.pairs)
+        start, end, weights = with_loops(*links, batch) if self.own_neighbour else links
         others = torch.randperm(count)[: self.negatives].to(batch.device)
         loss = asymmetric(p, v, u, start, end, weights, others, self.temperature)
         return self.note(count, loss, h)
@@ -75,6 +83,15 @@ class GraphACL(EncoderMethod):
     def after_step(self) -> None:
         """Let the target follow the online encoder."""
         follow(self.target, self.encoder, self.momentum)
+
+
+def with_loops(start: Tensor, end: Tensor, weights: Tensor, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    """Add a link of weight one from each centre to itself; the weights of a centre sum to one, shapes ``(m,)``."""
+    own = torch.arange(batch.num_centres, device=batch.device)
+    degree = torch.from_numpy(batch.degrees[: batch.num_centres]).to(batch.device)
+    share = 1 / (degree + 1)
+    weights = torch.cat([weights * (1 - share).index_select(0, start), share])
+    return torch.cat([start, own]), torch.cat([end, own]), weights
 
 
 def asymmetric(
@@ -89,9 +106,9 @@ def asymmetric(
         start: centre of each link, shape ``(m,)``.
         end: its neighbour, shape ``(m,)``.
         weights: 1/|N(i)| of each link, shape ``(m,)``.
-        others: centres that push apart, shape ``(M,)``.
+        others: centres that push apart, shape ``(M,)``, which stand for all.
         temperature: τ.
     """
     pull = (p.index_select(0, start) * u.index_select(0, end)).sum(dim=1) / temperature
-    push = torch.logsumexp(v @ v.index_select(0, others).T / temperature, dim=1)
+    push = torch.logsumexp(v @ v.index_select(0, others).T / temperature, dim=1) + math.log(len(v) / len(others))
     return (weights * (torch.logaddexp(pull, push.index_select(0, start)) - pull)).sum() / len(v)

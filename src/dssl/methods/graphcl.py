@@ -12,13 +12,14 @@ For nodes of one graph its code takes DGI's discriminator, with the summaries of
 
 .. math::
     \mathcal{L} = -\frac{1}{2N} \sum_i \big( \log D(h_i) + \log(1 - D(\tilde h_i)) \big), \qquad
-    D(h) = \sigma(h^\top W s_1 + h^\top W s_2)
+    D(h) = \sigma(h^\top W s_1 + h^\top W s_2 + 2 b)
 
 with h the vectors of the graph itself, :math:`\tilde h` those under shuffled features, and s the sigmoid of the mean of
 a view's vectors. ``objective="nt-xent"`` is Eq. 3 between nodes, through a projector of two layers.
 
 The four augmentations: ``node`` (nodes lose links and features), ``link`` (links are replaced by random ones), ``mask``
-(nodes lose their features) and ``subgraph`` (a connected part is kept).
+(nodes lose their features) and ``subgraph`` (a connected part is kept). ``strength`` is the fraction of nodes that a
+view changes, and a quarter of it the fraction of links that ``link`` replaces, as in the authors' code.
 
 Where we differ: a node that a view drops stays as a row without links and features, so that views have the same rows;
 nt-xent compares at most ``anchors`` nodes per step, so that no matrix has a row and a column for each node, and has the
@@ -39,6 +40,8 @@ from dssl.nn.encoders import Dense, Encoder
 from dssl.nn.heads import Bilinear
 from dssl.nn.losses import info_nce, infomax
 
+OF_LINKS = 0.25  # of the strength: the authors' code halves it twice for links
+
 
 class GraphCL(EncoderMethod):
     """The loss of GraphCL around an encoder.
@@ -48,7 +51,7 @@ class GraphCL(EncoderMethod):
         objective: ``infomax`` or ``nt-xent``.
         first_view: augmentation of the first view, a name of `dssl.nn.augment.VIEWS`.
         second_view: that of the second.
-        strength: share of nodes or links that a view changes.
+        strength: fraction of nodes that a view changes; of links a quarter of it.
         temperature: τ of nt-xent.
         anchors: nodes that nt-xent compares in a step, at most.
     """
@@ -67,8 +70,10 @@ class GraphCL(EncoderMethod):
         super().__init__(encoder)
         dim = encoder.dim
         self.objective, self.temperature, self.anchors = objective, temperature, anchors
-        self.views, self.strength = (VIEWS[first_view], VIEWS[second_view]), strength
-        self.activation = nn.PReLU(dim)
+        self.views = tuple(
+            (VIEWS[name], strength * OF_LINKS if name == "link" else strength) for name in (first_view, second_view)
+        )
+        self.activation = nn.PReLU()
         self.discriminator = Bilinear(dim) if objective == "infomax" else None
         self.projector = nn.Sequential(Dense(dim, dim), nn.ReLU(), Dense(dim, dim)) if objective == "nt-xent" else None
 
@@ -79,7 +84,7 @@ class GraphCL(EncoderMethod):
     def forward(self, batch: Batch) -> Tensor:
         """Return the loss of a batch."""
         count = batch.num_centres
-        first, second = (self.vectors(view(batch, self.strength))[:count] for view in self.views)
+        first, second = (self.vectors(view(batch, rate))[:count] for view, rate in self.views)
         if self.projector is not None:
             chosen = torch.randperm(count)[: self.anchors].to(batch.device)
             loss = info_nce(self.projector(first[chosen]), self.projector(second[chosen]), self.temperature)

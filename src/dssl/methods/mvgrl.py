@@ -15,7 +15,8 @@ Vectors of nodes in one view go with the summary of the other and not those of n
     \mathcal{L} = -\frac{1}{4N} \sum_i \Big( \log D(h^A_i, s^S) + \log(1 - D(\tilde h^A_i, s^S))
         + \log D(h^S_i, s^A) + \log(1 - D(\tilde h^S_i, s^A)) \Big)
 
-with s the sigmoid of the mean and D bilinear. The embedding is :math:`h^A + h^S`.
+with s the sigmoid of the mean, D bilinear with a bias, and one slope for each view's PReLU. The embedding is
+:math:`h^A + h^S`. The authors' code adds I to A twice, and so does ``loop_weight`` = 2.
 
 Where we differ: S is kept to the ``neighbours`` largest entries of a node and found by spreading mass from each node
 (`dssl.methods._diffusion`), where the paper inverts a matrix of N² entries; the encoder takes it as a graph with
@@ -27,6 +28,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Literal, cast
 
 import numpy as np
@@ -57,6 +59,7 @@ class MVGRL(EncoderMethod):
         heat_time: t.
         neighbours: entries of S per node.
         precision: mass per link below which the diffusion goes no further.
+        loop_weight: weight of a node's link to itself in the GCN of the graph.
     """
 
     def __init__(
@@ -68,16 +71,17 @@ class MVGRL(EncoderMethod):
         heat_time: float,
         neighbours: int,
         precision: float,
+        loop_weight: float,
     ) -> None:
         super().__init__(encoder)
         self.theta = coefficients(diffusion, teleport=teleport, heat_time=heat_time)
-        self.neighbours, self.precision = neighbours, precision
+        self.neighbours, self.precision, self.loop_weight = neighbours, precision, loop_weight
         self.second = copy.deepcopy(encoder)
         self.second.reset_parameters()
-        self.activations = nn.ModuleList([nn.PReLU(encoder.dim), nn.PReLU(encoder.dim)])
+        self.activations = nn.ModuleList([nn.PReLU(), nn.PReLU()])
         self.discriminator = Bilinear(encoder.dim)
         self._diffused: tuple[Graph, Graph] | None = None
-        self._second: Views | None = None
+        self._whole: tuple[Batch, Views] | None = None
 
     def prepare(self, graph: Graph, *, seed: int, scale: Scale = IN_MEMORY) -> None:  # noqa: ARG002
         """Find the diffusion of the graph."""
@@ -90,9 +94,9 @@ class MVGRL(EncoderMethod):
         assert self._diffused is not None
         if not batch_size:
             (first,) = super().batches(graph, batch_size=0, fanout=fanout, seed=seed, epoch=epoch, device=device)
-            if self._second is None or self._second[0] is not first:
-                self._second = first, full_batch(self._diffused[1], device)
-            yield self._second
+            if self._whole is None or self._whole[0] is not first:
+                self._whole = first, (self._looped(first), full_batch(self._diffused[1], device))
+            yield self._whole[1]
             return
         both = (
             mini_batches(
@@ -106,7 +110,7 @@ class MVGRL(EncoderMethod):
             )
             for each in (graph, self._diffused[1])
         )
-        yield from zip(*both, strict=True)
+        yield from ((self._looped(first), second) for first, second in zip(*both, strict=True))
 
     def forward(self, views: Views) -> Tensor:
         """Return the loss of a pair of batches."""
@@ -128,11 +132,14 @@ class MVGRL(EncoderMethod):
         device = next(self.parameters()).device
         self.eval()
         with torch.no_grad():
-            first, other = self._vectors((full_batch(graph, device), full_batch(second, device)))
+            first, other = self._vectors((self._looped(full_batch(graph, device)), full_batch(second, device)))
         return cast("NDArray[np.float32]", (first + other).cpu().numpy())
 
     def _diffuse(self, graph: Graph) -> Graph:
         return diffuse(graph, self.theta, neighbours=self.neighbours, precision=self.precision)
+
+    def _looped(self, batch: Batch) -> Batch:
+        return replace(batch, loop=self.loop_weight)
 
     def _vectors(self, views: Views) -> list[Tensor]:
         networks = (self.encoder, self.second)

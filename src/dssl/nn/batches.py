@@ -48,6 +48,7 @@ class Batch:
         symmetric: whether the adjacency is.
         device: where tensors live.
         averages: what `dssl.graph.adjacency.hop_features` has of the n nodes, shape ``(n, hops · (F + 1))``, or none.
+        loop: weight of a node's link to itself in `gcn`.
     """
 
     x: Tensor | Operator
@@ -58,6 +59,7 @@ class Batch:
     symmetric: bool
     device: torch.device
     averages: Tensor | None = None
+    loop: float = 1.0
 
     @property
     def num_centres(self) -> int:
@@ -74,8 +76,9 @@ class Batch:
 
     @cached_property
     def gcn(self) -> Operator:
-        """S = D̂^−½ (A + I) D̂^−½."""
-        return Operator.build(gcn_matrix(self.adjacency, self.degrees), symmetric=self.symmetric, device=self.device)
+        """S = D̂^−½ (A + I) D̂^−½, with I times the weight of a loop."""
+        matrix = gcn_matrix(self.adjacency, self.degrees, loop=self.loop)
+        return Operator.build(matrix, symmetric=self.symmetric, device=self.device)
 
     @cached_property
     def mean(self) -> Operator:

@@ -38,20 +38,22 @@ class Branch(nn.Module):
 
 
 class Bilinear(nn.Module):
-    """hᵀ W s: how well vectors of nodes go with a summary."""
+    """hᵀ W s + b: how well vectors of nodes match a summary."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(dim, dim))
+        self.bias = nn.Parameter(torch.zeros(()))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw W."""
+        """Draw W; b is zero."""
+        nn.init.zeros_(self.bias)
         nn.init.xavier_uniform_(self.weight)
 
     def forward(self, h: Tensor, s: Tensor) -> Tensor:
         """Return a score for each row of h, ``(n, dim)``, with s of shape ``(dim,)``; shape ``(n,)``."""
-        return h @ (self.weight @ s)
+        return h @ (self.weight @ s) + self.bias
 
 
 class Center(nn.Module):
