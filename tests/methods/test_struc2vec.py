@@ -52,7 +52,7 @@ def test_first_steps_have_the_chances_of_the_layers(rings: int, stay: float) -> 
     """A walk changes layers until it stays, then steps by e^−f_k, with f_k a sum over rings of degrees."""
     graph = Graph.from_edges([0, 1, 2, 3, 4, 1, 6, 2], [1, 2, 3, 4, 5, 6, 7, 8])  # a path with branches
     n = graph.num_nodes
-    method = Struc2Vec(2, rings=rings, stay=stay, walk_length=1, window=1, negatives=1, step_size=0.1, epochs=1)
+    method = Struc2Vec(2, rings=rings, stay=stay, walk_length=1, window=1, negatives=1, step_size=0.1)
     method.prepare(graph, seed=0)
     pairs = {
         (int(u), int(v)) for side in (candidates(graph), candidates(graph)[::-1]) for u, v in zip(*side, strict=True)
