@@ -107,9 +107,9 @@ def test_loss_and_gradients_are_those_of_equations_1_to_5(changes: dict[str, Any
     total = x.new_zeros(())
     for i in range(n):
         for z in (high[i], low[i]):
-            total = total + torch.log(torch.sigmoid(z @ p["discriminator.weight"] @ s + p["offset"]))
+            total = total + torch.log(torch.sigmoid(z @ p["discriminator.weight"] @ s + p["discriminator.bias"]))
         for z in (wrong[0][i], wrong[1][i]):
-            total = total + torch.log(1 - torch.sigmoid(z @ p["discriminator.weight"] @ s + p["offset"]))
+            total = total + torch.log(1 - torch.sigmoid(z @ p["discriminator.weight"] @ s + p["discriminator.bias"]))
     literal.assert_same(method, loss, p, -total / (4 * n))
 
 

@@ -28,7 +28,7 @@ symbol                          name
 :math:`\alpha, \beta`           ``mixture``
 :math:`X W`                     ``encoder``
 :math:`b`                       ``bias``
-:math:`M, c`                    ``discriminator``, ``offset``
+:math:`M, c`                    ``discriminator``
 :math:`\sigma`                  ``activation``
 ==============================  =======================
 
@@ -99,7 +99,6 @@ class PolyGCL(EncoderMethod):
         self.bias = nn.Parameter(torch.empty(encoder.dim))
         self.activation = nn.PReLU() if activation == "prelu" else nn.ReLU()
         self.discriminator = Bilinear(encoder.dim)
-        self.offset = nn.Parameter(torch.zeros(()))
         self.register_buffer("interpolation", interpolation(degree), persistent=False)
         self._start()
 
@@ -153,7 +152,7 @@ class PolyGCL(EncoderMethod):
         s = F.relu(z.mean(dim=0))
         loss = z.new_zeros(())
         for good, bad in zip(true, shuffled, strict=True):
-            logits = (self.discriminator(view, s) + self.offset for view in (good, bad))
+            logits = (self.discriminator(view, s) for view in (good, bad))
             loss = loss + infomax(*logits) / 2
         return self.note(batch.num_centres, loss, z)
 
