@@ -8,7 +8,7 @@ export DSSL_DATA ?= $(abspath ../shared/datasets)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check format lint words types unit js docs slow bench results clean
+.PHONY: help venv demo test check format lint words types unit js docs generate slow bench results clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -60,6 +60,10 @@ docs: .venv/.docs ## the documentation site, in strict mode, to build/site
 .venv/.docs: .venv/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	touch $@
+
+generate: venv ## regenerate the code and the pages that follow from the settings
+	$(BIN)/python -m dssl.config.keywords > src/dssl/model/_keywords.new && mv src/dssl/model/_keywords.new src/dssl/model/_keywords.py
+	$(BIN)/dssl settings --markdown > docs/configuration.new && mv docs/configuration.new docs/configuration.md
 
 slow: venv ## the tests that take long
 	$(BIN)/pytest -m slow

@@ -28,7 +28,7 @@ def main() -> None:
     graph = dssl.load(options.graph)
     runs = {}
     for preset in ("paper", "default"):
-        model = dssl.DSSL(preset=preset, epochs=options.epochs).fit(graph)
+        model = dssl.Embedder(preset=preset, epochs=options.epochs).fit(graph)
         runs[f"preset = {preset}"] = model.metrics_
         print(preset, {name: round(model.metrics_[-1][name], 3) for name in MEASURES}, *model.warnings_, sep="\n  ")
     pictures.comparison(runs, MEASURES, options.out, title=f"{options.graph}, {options.epochs} epochs")

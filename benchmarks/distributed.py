@@ -64,7 +64,7 @@ def worker(nodes: int, batch_size: int, out: Path) -> None:
             "calls": (marks[-1][2] - marks[0][2]) / (len(pairs) * steps),
             "bytes": (marks[-1][3] - marks[0][3]) / (len(pairs) * steps),
             "losses": losses,
-            "parameters": sum(p.numel() for p in model._method.parameters() if p.requires_grad),
+            "parameters": sum(p.numel() for p in model._fitted().module.parameters() if p.requires_grad),
             "links": graph.num_arcs,
         }
         (out / f"{distributed.world()}-{distributed.rank()}.json").write_text(json.dumps(found))

@@ -210,7 +210,7 @@ def test_settings_that_a_method_does_not_look_at_are_told() -> None:
     assert not unused(resolve({"recipe": "line:cora"}))
     ring = Graph.from_edges([0, 1, 2], [1, 2, 0])
     found = Embedder(method="line", epochs=1, hidden_dim=3).fit(ring).warnings_
-    assert found == ["encoder.hidden_dim: without effect, since the method line trains no encoder"]
+    assert found == ["encoder.hidden_dim: no effect, because the method line trains no encoder"]
 
 
 @pytest.mark.parametrize("method", METHODS)

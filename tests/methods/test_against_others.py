@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from dssl import rng
+from dssl.config.resolve import resolve
 from dssl.data.load import load
 from dssl.evaluation.probe import linear_probe
 from dssl.evaluation.splits import random_splits
@@ -36,7 +37,7 @@ def compare(graph: Graph, values: Any, package: str, method: str, **settings: An
     """Fit ours, probe both on the same splits, and say what came out."""
     assert graph.y is not None
     splits = random_splits(graph.y, count=5, shares=(0.6, 0.2, 0.2), seed=0)
-    model = Embedder(method=method, seed=0, **settings).fit(graph)
+    model = Embedder.from_config(resolve({"method": method, "seed": 0, **settings})).fit(graph)
     ours, theirs = (
         100 * float(np.mean(linear_probe(np.asarray(each, np.float32), graph.y, splits).accuracy.values))
         for each in (model.embeddings_.values, values)

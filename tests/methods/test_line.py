@@ -26,7 +26,7 @@ def cosine(values: np.ndarray) -> np.ndarray:
 
 
 def test_halves_are_of_length_one_and_the_second_knows_like_neighbours() -> None:
-    values = Embedder(method="line", dim=16, epochs=600, step_size=0.1, seed=0).fit_transform(bipartite())
+    values = Embedder(method="line", dim=16, epochs=600, settings={"step_size": 0.1}, seed=0).fit_transform(bipartite())
     first, second = values[:, :8], values[:, 8:]
     for half in (first, second):
         np.testing.assert_allclose(np.linalg.norm(half, axis=1), 1, rtol=1e-4)

@@ -25,7 +25,7 @@ def two_cliques() -> Graph:
 
 @pytest.mark.parametrize("method", ["deepwalk", "node2vec"])
 def test_nodes_of_a_clique_become_alike(method: str) -> None:
-    values = Embedder(method=method, dim=8, epochs=40, step_size=0.1, seed=0).fit_transform(two_cliques())
+    values = Embedder(method=method, dim=8, epochs=40, settings={"step_size": 0.1}, seed=0).fit_transform(two_cliques())
     unit = values / np.linalg.norm(values, axis=1, keepdims=True)
     near = unit @ unit.T
     assert near[:6, :6].mean() > near[:6, 6:].mean() + 0.3

@@ -86,7 +86,7 @@ def test_first_steps_have_the_chances_of_the_layers(rings: int, stay: float) -> 
 
 def test_places_count_and_not_nearness() -> None:
     graph = barbells(6)
-    values = Embedder(method="struc2vec", dim=8, epochs=30, step_size=0.1, seed=0).fit_transform(graph)
+    values = Embedder(method="struc2vec", dim=8, epochs=30, settings={"step_size": 0.1}, seed=0).fit_transform(graph)
     unit = values / np.linalg.norm(values, axis=1, keepdims=True)
     near = unit @ unit.T
     middle = graph.degrees > 1

@@ -12,6 +12,10 @@ import pytest
 from scipy import sparse
 
 import dssl
+import dssl.model._keywords
+from dssl.config import keywords
+from dssl.config.methods import METHODS
+from dssl.config.resolve import resolve
 from dssl.errors import ConfigError, GraphError, RunError
 from dssl.graph import Graph
 from dssl.model.estimator import DSSL, Embedder, load_model
@@ -32,7 +36,8 @@ def two_blocks(nodes: int = 12, *, names: tuple[str, ...] | None = ("a", "b", "c
 
 
 def small(**settings: object) -> DSSL:
-    return DSSL(**{"num_factors": 2, "dim": 4, "hidden_dim": 4, "skip": False, "epochs": 3, "seed": 1, **settings})
+    values: dict[str, Any] = {"num_factors": 2, "dim": 4, "hidden_dim": 4, "skip": False, "epochs": 3, "seed": 1}
+    return DSSL(**{**values, **settings})
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +81,8 @@ def test_same_seed_same_bytes_on_two_threads(settings: dict[str, Any]) -> None:
     draw = np.random.default_rng(0)
     links = draw.integers(1500, size=(2, 6000))
     graph = Graph.from_edges(*links, num_nodes=1500, x=np.abs(draw.normal(size=(1500, 40))))
-    made = [Embedder(epochs=2, seed=1, threads=2, skip=False, **settings).fit_transform(graph) for _ in range(3)]
+    config = resolve({"epochs": 2, "seed": 1, "threads": 2, "skip": False, **settings})
+    made = [Embedder.from_config(config).fit_transform(graph) for _ in range(3)]
     np.testing.assert_array_equal(made[0], made[1])
     np.testing.assert_array_equal(made[0], made[2])
 
@@ -237,48 +243,106 @@ def test_features_are_plain_json(fitted: DSSL, tmp_path: Path) -> None:
 
 
 def test_keywords_are_the_settings() -> None:
-    model = DSSL(num_factors=4, encoder="gcn", preset="paper", learning_rate=np.float64(0.5), dim=np.int64(7))
-    assert model.config.method.num_factors == 4
-    assert model.config.encoder.name == "gcn"
-    assert model.config.method.estimator == "gumbel"
-    assert model.config.train.learning_rate == 0.5
-    assert model.config.encoder.dim == 7
-    signature = inspect.signature(DSSL)
-    assert signature.parameters["num_factors"].default == 8
-    assert "source_column" not in signature.parameters
-    assert "num_factors: Number of latent factors" in (DSSL.__doc__ or "")
+    model = DSSL(num_factors=4, encoder="gcn", learning_rate=np.float64(0.5), dim=np.int64(7))  # type: ignore[arg-type]
+    assert model.config == resolve({"num_factors": 4, "encoder": "gcn", "learning_rate": 0.5, "dim": 7})
+    parameters = inspect.signature(DSSL).parameters
+    assert (parameters["num_factors"].default, parameters["num_factors"].annotation) == (8, "int")
+    assert "source_column" not in parameters
+    assert "num_factors: Number of latent factors" in (DSSL.__init__.__doc__ or "")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_defaults_of_the_signatures_are_those_of_the_settings(method: str) -> None:
+    assert Embedder(method=method).config == resolve({"method": method})
+    assert DSSL().config == resolve()
+
+
+def test_the_generated_keywords_are_up_to_date() -> None:
+    written = Path(dssl.model._keywords.__file__).read_text(encoding="utf-8")
+    assert written == keywords.source(), "run `make generate`"
+
+
+def test_layers_and_settings_of_a_method() -> None:
+    model = Embedder(preset="paper", dim=7, settings={"num_factors": np.int64(3)})
+    assert model.config == resolve({"preset": "paper", "dim": 7, "num_factors": 3})
+    assert Embedder(recipe="dgi:cora").config == resolve({"recipe": "dgi:cora"})
+    assert Embedder(method="bgrl", settings={"momentum": 0.5}).config == resolve({"method": "bgrl", "momentum": 0.5})
+    with pytest.raises(ConfigError, match=r"'method\.num_factors' is one of the method dssl, not of dgi"):
+        Embedder(method="dgi", settings={"num_factors": 3})
+    with pytest.raises(ConfigError, match=r"unknown setting 'method\.dim'"):
+        Embedder(method="dgi", settings={"dim": 3})
+
+
+def test_a_model_is_built_without_enumerating_the_settings_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The look-up tables are cached: a second model creates no `Setting`."""
+    Embedder(method="dgi", dim=8, epochs=3, seed=1)
+    monkeypatch.setattr("dssl.config.fields._setting", None)
+    model = Embedder(method="dgi", dim=9, epochs=4, seed=2)
+    assert repr(model.set_params(dim=10)) == "Embedder(method='dgi', dim=10, epochs=4, seed=2)"
 
 
 def test_wrong_keywords_are_named_all_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
-        DSSL(num_factor=4, dim=0, encoder="gcm")
-    for part in ("did you mean 'num_factors'", "encoder.dim is 0", "did you mean 'gcn'"):
+        DSSL(num_factors=0, dim=0, encoder="gcm")  # type: ignore[arg-type]
+    for part in ("method.num_factors is 0", "encoder.dim is 0", "did you mean 'gcn'"):
         assert part in str(caught.value)
-    with pytest.raises(ConfigError, match="'label_column' is not one of the model"):
-        DSSL(label_column="x")
+    for unknown in ("num_factor", "label_column", "method", "preset"):
+        with pytest.raises(TypeError, match=f"unexpected keyword argument '{unknown}'"):
+            DSSL(**{unknown: "x"})  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="unknown parameter 'num_factor', did you mean 'num_factors'"):
+        DSSL().set_params(num_factor=4)
 
 
 def test_parameters_in_the_manner_of_scikit_learn() -> None:
     from sklearn.base import clone
 
-    model = small(preset="paper")
+    model = small(estimator="gumbel")
     assert model.get_params()["dim"] == 4
     assert model.get_params()["estimator"] == "gumbel"
     assert set(model.get_params()) == set(inspect.signature(DSSL).parameters)
     copy = clone(model)
     assert copy is not model
     assert copy.config == model.config
-    assert copy.set_params(preset="default", dim=8) is copy
+    assert copy.set_params(estimator="exact", dim=8) is copy
     assert (copy.config.encoder.dim, copy.config.method.estimator) == (8, "exact")
     assert model.config.encoder.dim == 4
-    assert repr(DSSL(dim=3, encoder="gat")) == "DSSL(dim=3, encoder='gat')"
+    with pytest.raises(ConfigError, match=r"encoder\.dim is 0"):
+        copy.set_params(dim=0)
+    assert copy.get_params()["dim"] == copy.config.encoder.dim == 8  # an error changes nothing
+    assert repr(DSSL(skip=False)) == "DSSL(skip=False)"
+    assert repr(DSSL(dim=3, encoder="gat")) == "DSSL(encoder='gat', dim=3)"
     assert DSSL(**model.get_params()).config == model.config
+
+
+def test_parameters_of_an_embedder_of_any_method() -> None:
+    from sklearn.base import clone
+
+    model = Embedder(method="bgrl", settings={"momentum": 0.5}, dim=4)
+    assert model.get_params()["settings__momentum"] == 0.5
+    assert model.get_params()["hidden_dim"] is None
+    assert set(model.get_params(deep=False)) == set(inspect.signature(Embedder).parameters)
+    assert clone(model).config == Embedder(**model.get_params(deep=False)).config == model.config
+    assert clone(model).set_params(settings__predictor_dim=3).config.method.model_dump() == {
+        **model.config.method.model_dump(),
+        "predictor_dim": 3,
+    }
+    other = clone(model).set_params(method="dgi", settings=None)
+    assert other.config == resolve({"method": "dgi", "dim": 4})  # with the defaults of the other method
+    assert repr(model) == "Embedder(method='bgrl', settings={'momentum': 0.5}, dim=4)"
+    config = resolve({"preset": "paper", "recipe": "paper-terms:cora", "skip": True})
+    for again in (Embedder.from_config(config), Embedder.from_config(resolve({"method": "gca", "layers": 3}))):
+        copy = clone(again)
+        assert type(copy) is type(again)
+        same = {"preset": again.config.preset, "recipe": again.config.recipe}
+        assert copy.config.model_copy(update=same) == again.config
 
 
 @pytest.mark.parametrize("encoder", ["gcn", "gat", "sage", "gin", "mlp", "hops"])
 @pytest.mark.parametrize("preset", ["default", "paper"])
 def test_every_encoder_and_preset_trains(encoder: str, preset: str) -> None:
-    values = small(encoder=encoder, preset=preset).fit_transform(two_blocks())
+    settings = {"num_factors": 2}
+    model = Embedder(encoder=encoder, preset=preset, dim=4, hidden_dim=4, skip=False, epochs=3, settings=settings)
+    values = model.fit_transform(two_blocks())
     assert np.isfinite(values).all()
 
 
@@ -296,7 +360,7 @@ def test_extreme_graphs_work() -> None:
     no_links = Graph.from_edges([], [], num_nodes=3, x=np.eye(3))
     model = small().fit(no_links)
     assert np.isfinite(model.embeddings_.values).all()
-    assert [words.partition(",")[0] for words in model.warnings_] == ["the graph has no links"]
+    assert [words.partition(";")[0] for words in model.warnings_] == ["the graph has no edges to learn from"]
     bare = Graph.from_edges([0], [1], num_nodes=3)
     assert np.isfinite(small().fit_transform(bare)).all()
 
@@ -360,14 +424,16 @@ def test_a_node_without_links_has_no_factor() -> None:
     assert model.factors(graph).nodes_table().to_pylist()[2] == {"id": "alone", "factor": None, "q": [0.0, 0.0]}
 
 
-def test_factors_need_a_fitted_model_and_a_method_that_has_them(fitted: DSSL, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_factors_need_a_fitted_model_and_a_method_that_has_them(fitted: DSSL) -> None:
     with pytest.raises(RunError, match="not fitted yet"):
         small().factors(two_blocks())
     with pytest.raises(GraphError, match="takes a dssl"):
         fitted.factors(np.eye(3))  # type: ignore[arg-type]
-    monkeypatch.delattr("dssl.methods.dssl.model.DSSLModel.factors")
-    with pytest.raises(RunError, match="the method 'dssl' has no factors"):
-        fitted.factors(two_blocks())
+    other = Embedder(method="dgi", dim=2, epochs=1).fit(two_blocks())
+    with pytest.raises(RunError, match="the method 'dgi' has no factors"):
+        other.factors(two_blocks())
+    with pytest.raises(RunError, match="the method 'dgi' has no factors"):
+        other.link_scores(two_blocks(), [[0, 1]])
 
 
 def test_link_scores_follow_the_links_that_the_model_sees(fitted: DSSL, tmp_path: Path) -> None:
@@ -568,7 +634,7 @@ def test_a_model_with_a_module_needs_it_again(tmp_path: Path, fitted: DSSL) -> N
     from torch import nn
 
     with_own(own_encoder(), dim=5).fit(two_blocks()).save(tmp_path)
-    with pytest.raises(RunError, match="has an encoder of its own, whose code is not stored; give it again"):
+    with pytest.raises(RunError, match="has a custom encoder, whose code is not stored; pass it"):
         load_model(tmp_path)
     with pytest.raises(RunError, match="damaged or of another model"):
         load_model(tmp_path, encoder=alone(nn.Linear(3, 5)))
@@ -604,10 +670,10 @@ def test_a_module_with_lazy_or_tied_weights_works(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "settings", "said"),
     [
-        (lambda: own_encoder(), {}, "has no attribute out_channels or dim; say how long its vectors are: dim=…"),
+        (lambda: own_encoder(), {}, "has no attribute out_channels or dim: set dim to the length of its rows"),
         (lambda: own_encoder(), {"dim": 4}, r"gives shape \(2, 5\) for two nodes; it must give shape \(2, 4\)"),
         (lambda: 3, {}, "encoder is of type int; give a name, or a torch.nn.Module"),
-        (lambda: "custom", {}, "is a torch module of your own: give the module itself"),
+        (lambda: "custom", {}, "is a torch module: pass the module itself"),
         (lambda: alone(__import__("torch").nn.Linear(9, 5)), {"dim": 5}, r"fails on x of shape \(2, 3\)"),
         (lambda: alone(lambda x: [x]), {"dim": 5}, "gives list for two nodes"),
     ],
@@ -625,7 +691,7 @@ def test_a_module_is_a_parameter_like_any_other() -> None:
     model = with_own(module)
     assert model.config.encoder.dim == 5
     assert model.get_params()["encoder"] is module
-    assert repr(model).startswith("DSSL(encoder=Mean(…), num_factors=2")
+    assert repr(model).startswith("DSSL(num_factors=2, encoder=Mean(…), skip=False")
     assert clone(model).get_params()["encoder"] is module
     assert DSSL(**model.get_params()).config == model.config
     assert model.set_params(encoder="gcn").config.encoder.name == "gcn"

@@ -109,9 +109,9 @@ def gradients(settings: dict[str, Any]) -> tuple[list[tuple[float, dict[str, np.
 
     settings = {**SMALL, "num_factors": 3, **settings}
     dssl.DISTILLED = settings.pop("distilled", 8192)
-    model = Embedder(**settings)
+    model = Embedder.from_config(resolve(settings))
     ready = model._start(graph())
-    method: Any = model._method
+    method: Any = model._fitted().module
     method.prepare(ready, seed=1)
     method.train()
     size, fanout = settings["batch_size"], settings["fanout"]
@@ -162,9 +162,8 @@ def test_the_loss_and_its_gradients_are_those_of_one_process(
 
 def trained(settings: dict[str, Any]) -> tuple[list[dict[str, float]], dict[str, bytes], bool]:
     """Return the records, the bytes of the weights, and whether there are vectors."""
-    model = Embedder(**{**SMALL, **settings}).fit(graph())
-    assert model._method is not None
-    weights = {name: value.numpy().tobytes() for name, value in model._method.state_dict().items()}
+    model = Embedder.from_config(resolve({**SMALL, **settings})).fit(graph())
+    weights = {name: value.numpy().tobytes() for name, value in model._fitted().module.state_dict().items()}
     return model.metrics_, weights, hasattr(model, "embeddings_")
 
 

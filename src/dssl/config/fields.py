@@ -26,7 +26,7 @@ class Setting:
 
     Args:
         path: dotted path, such as ``encoder.dim``.
-        annotation: the declared type.
+        annotation: the declared type, without None.
         value: the default value.
         help: the help text.
         bounds: the bounds in words, such as ``of at least 1``, or empty.
@@ -231,7 +231,7 @@ def _setting(path: str, field: FieldInfo, default: Any, scope: Scope, *, method:
     choices: tuple[str, ...] = ()
     annotation = parts[0] if type(None) in get_args(field.annotation) else field.annotation
     if get_origin(annotation) is Literal:
-        annotation, choices = str, get_args(annotation)
+        choices = tuple(str(choice) for choice in get_args(annotation))
     elif get_origin(annotation) is tuple and get_args(annotation)[0] is not str:
         annotation = tuple[int, ...]
     return Setting(

@@ -15,6 +15,8 @@ from pydantic_core import PydanticCustomError
 from dssl.config.methods import METHODS, DSSLSettings
 from dssl.config.registry import MethodSection, Range, Scope, Section, setting
 
+CUSTOM = "custom"  # the name of an encoder that the user passes as a module
+
 
 class ReadOptions(Section):
     """The graph to read, and how its files are read; the one list of these options."""
@@ -135,7 +137,7 @@ class TrainSettings(Section):
     )
     device: str = setting("auto", "auto, cpu, or a torch device such as cuda:0.")
     threads: int = setting(0, "CPU threads; 0 leaves the choice to torch.", ge=0)
-    log_every: int = setting(1, "Epochs between two lines of metrics.jsonl.", ge=1)
+    log_every: int = setting(1, "Epochs between two lines of metrics.jsonl.", ge=1, scope=Scope.COMMAND)
     checkpoint_every: int = setting(10, "Epochs between two checkpoints.", ge=1)
     patience: int = setting(0, "Epochs over which the loss is averaged for early stopping; 0 disables it.", ge=0)
     tolerance: float = setting(

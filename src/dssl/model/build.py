@@ -1,23 +1,67 @@
-"""From settings to networks: the one place where a method is built from its section of the configuration."""
+"""From settings to networks: the one place that builds encoders and methods from a configuration."""
 
 from __future__ import annotations
 
 import inspect
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from torch import nn
 
+from dssl import rng
 from dssl.config.registry import MethodSection
+from dssl.config.schema import Config
+from dssl.nn import encoders
 from dssl.nn.encoders import Encoder
+from dssl.nn.fixed_blocks import Readout
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from dssl.graph import Graph
+    from dssl.graph.preparation import Inputs
+    from dssl.methods import Method
+
+
+@runtime_checkable
+class FactorMethod(Protocol):
+    """A method with latent factors behind links."""
+
+    def factors(self, graph: Graph) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return the posterior of each link, shape ``(A, K)``, and of each node, shape ``(N, K)``."""
+
+    def link_scores(self, graph: Graph, pairs: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return a score per pair of nodes, shape ``(M,)``."""
+
+
+@dataclass(slots=True)
+class Parts:
+    """The parts of a model that `fit` creates and `save` stores.
+
+    Args:
+        module: the method with its weights.
+        inputs: the preparation of graphs.
+        readout: the fixed blocks, if there are any.
+    """
+
+    module: nn.Module
+    inputs: Inputs
+    readout: Readout | None = None
+
+    @property
+    def method(self) -> Method:
+        """The method, as the training loop uses it."""
+        return cast("Method", self.module)
 
 
 def build(settings: MethodSection, *, encoder: Encoder | None, dim: int, in_dim: int) -> nn.Module:
-    """Make a method from its section of the configuration.
+    """Build a method from its section of the configuration.
 
     Args:
         settings: the section.
-        encoder: the encoder, or none for a method without one.
+        encoder: the encoder, or None for a method without one.
         dim: length of the vectors.
         in_dim: number of features.
     """
@@ -27,3 +71,38 @@ def build(settings: MethodSection, *, encoder: Encoder | None, dim: int, in_dim:
     if "in_dim" in inspect.signature(made).parameters:
         values["in_dim"] = in_dim
     return cast(nn.Module, made(dim if encoder is None else encoder, **values))
+
+
+def build_method(config: Config, module: nn.Module | None, *, in_dim: int) -> nn.Module:
+    """Build the method of a configuration with its encoder; the seed determines the initial weights.
+
+    Args:
+        config: the configuration.
+        module: the user's encoder; its weights are copied.
+        in_dim: number of features.
+    """
+    options = config.encoder
+    with rng.seeded(config.seed, "init"):
+        encoder: Encoder | None
+        if not config.method.traits.encoder:
+            encoder = None
+        elif module is not None:
+            encoder = encoders.wrapped(module, in_dim=in_dim, dim=options.dim, hops=options.layers)
+        else:
+            encoder = encoders.build(
+                options.name,
+                in_dim=in_dim,
+                dim=options.dim,
+                hidden_dim=options.hidden_dim,
+                layers=options.layers,
+                dropout=options.dropout,
+                batch_norm=options.batch_norm,
+                high_pass=options.high_pass,
+            )
+        return build(config.method, encoder=encoder, dim=options.dim, in_dim=in_dim)
+
+
+def build_readout(config: Config) -> Readout | None:
+    """Build the fixed blocks of a configuration, if it has any."""
+    options = config.encoder
+    return Readout(dim=options.skip_dim, link_dim=options.skip_link_dim) if options.skip else None

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, cast
 from dssl import rng
 from dssl.config.fields import differences
 from dssl.config.resolve import resolve
-from dssl.config.schema import Config, GraphSettings
+from dssl.config.schema import CUSTOM, Config, GraphSettings
 from dssl.data.load import read_graph, with_full_paths
 from dssl.errors import ConfigError, RunError
 from dssl.graph.preparation import OF_MODEL, Inputs
 from dssl.model.embeddings import EMBEDDINGS
-from dssl.model.estimator import CUSTOM, WEIGHTS, Embedder
+from dssl.model.estimator import Embedder
+from dssl.model.storage import WEIGHTS
 from dssl.runs import records, run_folder
 from dssl.runs.records import Environment, Evaluation, GraphRecord, Limit, Record, Summary
 from dssl.runs.run_folder import read_config, read_embeddings

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from dssl.data.load import FOR_FILES, is_file, read_graph
 from dssl.errors import ConfigError, RunError, require
-from dssl.model.estimator import CONFIG
+from dssl.model.storage import CONFIG
 from dssl.runtime import files
 from dssl.studies import experiments
 from dssl.studies.experiments import Job, Record
@@ -200,8 +200,7 @@ def compare(
 def _jobs(
     source: GraphSettings, graph: Graph, methods: tuple[str, ...], *, seeds: int, settings: Mapping[str, Any]
 ) -> list[Job]:
-    from dssl.config.resolve import uses
-    from dssl.model.estimator import Embedder
+    from dssl.config.resolve import resolve, uses
 
     if method := next((path for path in settings if not path.startswith(("encoder.", "train."))), None):
         raise ConfigError(f"--set {method}: a comparison takes settings of the encoder and of the training only")
@@ -216,7 +215,7 @@ def _jobs(
             own = {**job.settings, **taken}
             if not job.baseline:
                 own |= {"directed": True} if source.directed else {}
-                Embedder(**own)  # a wrong setting is told before anything is trained
+                resolve(own)  # reports a wrong setting before anything is trained
             jobs.append(replace(job, settings=own, read=read))
     return jobs
 

@@ -23,6 +23,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Literal
 
 from dssl.config.fields import values
+from dssl.config.resolve import resolve
 from dssl.errors import DsslError, RunError
 from dssl.graph.preparation import OF_MODEL
 from dssl.runtime import environment
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from dssl.config.schema import Config
     from dssl.evaluation.link_prediction import LinkTask
     from dssl.evaluation.splits import Split
     from dssl.graph import Graph
@@ -234,7 +236,7 @@ def _perform_alone(job: Job) -> Record:
         if job.baseline:
             _baseline(small)
         else:
-            Embedder(**{**job.settings, "epochs": 1, "dim": 8}).fit(_graph(small)[0])
+            Embedder.from_config(resolve({**job.settings, "epochs": 1, "dim": 8})).fit(_graph(small)[0])
     return perform(job)
 
 
@@ -242,10 +244,10 @@ def _train(job: Job) -> Record:
     from dssl.model.estimator import Embedder
 
     graph, task = _graph(job)
-    model = Embedder(**{"seed": job.seed, **job.settings})
+    model = Embedder.from_config(resolve({"seed": job.seed, **job.settings}))
     with _Cost() as cost:
         model.fit(graph)
-    result: Record = {"views": {}, "resolved": _resolved(model), **cost.figures, "epochs": model.epochs_}
+    result: Record = {"views": {}, "resolved": _resolved(model.config), **cost.figures, "epochs": model.epochs_}
     if model.metrics_:
         result["health"] = {name: model.metrics_[-1][name] for name in HEALTH if name in model.metrics_[-1]}
     if model.warnings_:
@@ -288,16 +290,14 @@ def _holds(record: Record, job: Job) -> bool:
     """Whether a training would have the settings of the record today; what was not a setting then does not count."""
     if "resolved" not in record:
         return True
-    from dssl.model.estimator import Embedder
-
-    now = _plain(_resolved(Embedder(**{"seed": job.seed, **job.settings})))
+    now = _plain(_resolved(resolve({"seed": job.seed, **job.settings})))
     return all(now.get(path) == value for path, value in record["resolved"].items())
 
 
-def _resolved(model: Embedder) -> dict[str, Any]:
+def _resolved(config: Config) -> dict[str, Any]:
     """What decides a training, by dotted path."""
     own = ("method.", "encoder.", "train.", *(f"graph.{name}" for name in OF_MODEL))
-    return {path: value for path, value in values(model.config).items() if path.startswith(own) and value is not None}
+    return {path: value for path, value in values(config).items() if path.startswith(own) and value is not None}
 
 
 class _Cost:

@@ -262,7 +262,7 @@ def study(job: Job) -> Record:
     from dssl.model.estimator import Embedder
 
     graph = load(job.graph).undirected().without_self_loops()
-    found = Embedder(**{"seed": job.seed, **job.settings}).fit(graph).factors(graph)
+    found = Embedder.from_config(resolve({"seed": job.seed, **job.settings})).fit(graph).factors(graph)
     posteriors = factor_analysis.class_similarity(graph, found.nodes)  # which asks for labels
     assert graph.y is not None
     nodes = np.array(ego_nodes(graph, seed=job.seed))

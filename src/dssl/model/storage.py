@@ -1,0 +1,81 @@
+"""Fitted models as files: settings, weights and feature columns, without pickles."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dssl.config.schema import Config
+from dssl.config.toml import from_toml, to_toml
+from dssl.errors import DsslError, RunError
+from dssl.graph.preparation import Inputs
+from dssl.runtime import files
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from dssl.model.build import Parts
+
+CONFIG, WEIGHTS, FEATURES = "config.toml", "weights.safetensors", "features.json"
+_READOUT = "readout."  # prefix of the tensors of the fixed blocks
+
+
+def save_parts(folder: Path, config: Config, parts: Parts) -> None:
+    """Write the settings, weights and feature columns of a fitted model to a folder."""
+    from safetensors.torch import save_file
+
+    tensors: dict[str, Tensor] = dict(parts.module.state_dict())
+    if parts.readout is not None:
+        tensors |= {f"{_READOUT}{name}": value for name, value in parts.readout.state_dict().items()}
+    files.write_text(folder / CONFIG, to_toml(config))
+    files.write_json(folder / FEATURES, parts.inputs.to_json())
+    with files.replacing(folder / WEIGHTS) as path:
+        # Copies, since a custom encoder may contain a tensor twice, which the format rejects.
+        save_file({name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}, path)
+
+
+def read_config(folder: Path) -> Config:
+    """Read the settings of a stored model."""
+    path = folder / CONFIG
+    return from_toml(files.read_text(path, "give a folder that `dssl fit` wrote"), str(path))
+
+
+def read_inputs(folder: Path) -> Inputs:
+    """Read the feature columns of a stored model."""
+    path = folder / FEATURES
+    try:
+        return Inputs.from_json(json.loads(files.read_text(path, "fit the model again")))
+    except (ValueError, KeyError, TypeError) as error:
+        if isinstance(error, DsslError):
+            raise
+        raise RunError(f"{path} is damaged ({error!r:.80}); fit the model again") from None
+
+
+def read_parts(folder: Path, config: Config, module: nn.Module | None) -> Parts:
+    """Build the parts of a stored model and read their weights.
+
+    Args:
+        folder: the folder.
+        config: the settings of the model.
+        module: the user's encoder, if the model has one.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    from dssl import train
+    from dssl.model.build import Parts, build_method, build_readout
+
+    inputs = read_inputs(folder)
+    method, readout = build_method(config, module, in_dim=inputs.num_features), build_readout(config)
+    path = folder / WEIGHTS
+    try:
+        tensors = load_file(path)
+        fixed = {name: tensors.pop(name) for name in list(tensors) if name.startswith(_READOUT)}
+        method.load_state_dict(tensors)
+        if readout is not None:
+            readout.load_state_dict({name.removeprefix(_READOUT): value for name, value in fixed.items()})
+    except (SafetensorError, RuntimeError, OSError):
+        reason = "is damaged or of another model" if path.exists() else "is missing"
+        raise RunError(f"{path} {reason}; fit the model again") from None
+    return Parts(method.to(train.device(config.train.device)), inputs, readout)
