@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dssl.data.tables import from_tables
     from dssl.errors import DsslError
     from dssl.graph import Graph
+    from dssl.graph.homophily_spectrum import homophily_spectrum
     from dssl.graph.statistics import homophily, summary
     from dssl.model.embeddings import Embeddings
     from dssl.model.estimator import DSSL, Embedder, load_model
@@ -40,6 +41,7 @@ __all__ = [
     "from_scipy",
     "from_tables",
     "homophily",
+    "homophily_spectrum",
     "load",
     "load_model",
     "summary",
@@ -59,6 +61,7 @@ _HOME = {
     "from_scipy": "data.convert",
     "from_tables": "data.tables",
     "homophily": "graph.statistics",
+    "homophily_spectrum": "graph.homophily_spectrum",
     "load": "data.load",
     "load_model": "model.estimator",
     "summary": "graph.statistics",
