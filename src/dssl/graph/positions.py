@@ -1,0 +1,197 @@
+r"""Positions: where a node is, as the leading eigenvectors of the regularised adjacency matrix.
+
+.. math:: M = (D + \tau I)^{-1/2} A (D + \tau I)^{-1/2}, \qquad M v = \lambda v
+
+with τ half the mean degree (regularised spectral clustering, Qin and Rohe 2013): plain A is ruled by hubs and the
+normalised one by hanging trees. Columns are λv for the eigenvalues of largest size, so both ends of the spectrum are
+there. A directed graph has singular vectors instead: columns Mv from its out-links and Mᵀu from its in-links.
+
+λv is the sum of stored vectors over a node's links, since Mv = λv. So a new node gets its position from its links to
+known nodes: :math:`(d_i + \tau)^{-1/2} \sum_j A_{ij} (d_j + \tau)^{-1/2} v_j`.
+
+`link_reliability` measures without labels how far the columns can be trusted: eigenvectors of one half of the links are
+evaluated on the other half (cross-validated eigenvalues, Chen, Roch and Rohe 2021).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dssl import rng
+from dssl.graph import Graph
+from dssl.graph.adjacency import Averages, degrees
+from dssl.graph.eigenvectors import leading_eigenpairs
+from dssl.graph.roles import reverse
+
+Floats = NDArray[np.float32]
+
+DIM = 64
+REGULARISATION = 0.5  # τ over the mean degree
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Positions:
+    """Stored vectors of the fitted graph's nodes, found again by their ids.
+
+    Args:
+        tau: τ.
+        keys: keys of the ids, ascending, int64, shape ``(N,)``; see `id_keys`.
+        ends: for each node at the end of an out-link, the vector that it adds, float32, shape ``(N, k)``.
+        starts: the same for in-links of a directed graph; shape ``(N, 0)`` for an undirected one.
+        shift: mean of the columns, float32.
+        scale: number that the centred columns of either direction are multiplied by: their total variance becomes 1.
+    """
+
+    tau: float
+    keys: NDArray[np.int64]
+    ends: Floats
+    starts: Floats
+    shift: Floats
+    scale: Floats
+
+    @property
+    def directed(self) -> bool:
+        """Whether out-links and in-links have columns of their own."""
+        return bool(self.starts.shape[1])
+
+    @classmethod
+    def fit(cls, graph: Graph, *, dim: int = DIM, seed: int = 0) -> tuple[Positions, Floats]:
+        """Compute the positions of a graph's nodes.
+
+        Args:
+            graph: any graph; links of a node to itself are ignored.
+            dim: columns of each direction; at most N.
+            seed: seed of the start of the iteration.
+
+        Returns:
+            The stored vectors, and the positions of shape ``(N, k)`` or, directed, ``(N, 2k)``.
+        """
+        plain = graph.without_self_loops()
+        tau = REGULARISATION * float(degrees(plain).mean())
+        ends, starts = _directed(plain, tau, dim, seed) if graph.directed else _undirected(plain, tau, dim, seed)
+        columns = _columns(plain, tau, ends, starts)
+        shift = columns.mean(axis=0, dtype=np.float64).astype(np.float32)
+        parts = np.split(columns - shift, [ends.shape[1]], axis=1)
+        sizes = [np.sqrt(np.square(part, dtype=np.float64).sum() / len(part)) for part in parts]
+        scale = np.repeat([1 / size if size > 1e-12 else 0.0 for size in sizes], [p.shape[1] for p in parts])
+        keys = id_keys(graph.ids)
+        order = np.argsort(keys, kind="stable")
+        found = cls(tau, keys[order], ends[order], starts[order], shift, scale.astype(np.float32))
+        return found, (columns - shift) * found.scale
+
+    def apply(self, graph: Graph) -> Floats:
+        """Return the positions of another graph's nodes, from their links to known nodes."""
+        plain = graph.without_self_loops()
+        plain = plain if self.directed else plain.undirected()
+        at = np.clip(np.searchsorted(self.keys, keys := id_keys(graph.ids)), 0, max(len(self.keys) - 1, 0))
+        known = (self.keys[at] == keys)[:, None]
+        ends, starts = (np.where(known, side[at], np.float32(0)) for side in (self.ends, self.starts))
+        return (_columns(plain, self.tau, ends, starts) - self.shift) * self.scale
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the stored vectors for a file of arrays."""
+        names = ("keys", "ends", "starts", "shift", "scale")
+        return {"tau": np.array([self.tau]), **{name: getattr(self, name) for name in names}}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Positions:
+        """Rebuild positions from the result of `arrays`."""
+        return cls(float(arrays["tau"][0]), **{name: value for name, value in arrays.items() if name != "tau"})
+
+
+def link_reliability(graph: Graph, *, dim: int = DIM, seed: int = 0) -> float:
+    r"""Fraction of the links' leading structure that one half of the links predicts of the other, 0 to 1.
+
+    With λ, v the leading eigenpairs of M made from one half, M' made from the other:
+    :math:`r = \sum_k \lambda_k v_k^\top M' v_k / \sum_k \lambda_k^2`, and 2r/(1 + r) for the whole graph
+    (Spearman-Brown).
+
+    Args:
+        graph: any graph; direction, weights and links of a node to itself are ignored.
+        dim: number of eigenpairs.
+        seed: seed of the halves.
+    """
+    from dssl.kernels.rowloops import split_links
+
+    plain = graph.without_self_loops().undirected()
+    indptr, indices, start, end = split_links(
+        plain.indptr, plain.indices, 0.5, rng.integer(seed, "link halves") & 0xFFFFFFFF
+    )
+    if not indices.size or not start.size:
+        return 0.0
+    half = plain.replace(indptr=indptr, indices=indices, weights=None)
+    tau = REGULARISATION * indices.size / plain.num_nodes
+    pairs = leading_eigenpairs(_regularised(half, tau), plain.num_nodes, dim, seed=seed)
+    other = np.bincount(start, minlength=plain.num_nodes) + np.bincount(end, minlength=plain.num_nodes)
+    root = (1 / np.sqrt(other + REGULARISATION * other.mean())).astype(np.float32)[:, None]
+    scaled, found = pairs.vectors * root, np.zeros(len(pairs.values))
+    for begin in range(0, start.size, 1 << 16):
+        ends = slice(begin, begin + (1 << 16))
+        found += 2 * (scaled[start[ends]] * scaled[end[ends]]).sum(axis=0, dtype=np.float64)
+    ratio = max(0.0, float(pairs.values @ found / max(float(pairs.values @ pairs.values), 1e-30)))
+    return min(1.0, 2 * ratio / (1 + ratio))
+
+
+def _root(graph: Graph, tau: float) -> Floats:
+    """(D + τI)^−½ as a column; 0 for a node without links in a graph without any."""
+    total = degrees(graph).astype(np.float64) + tau
+    return np.divide(1, np.sqrt(total), out=np.zeros_like(total), where=total > 0).astype(np.float32)[:, None]
+
+
+def _regularised(graph: Graph, tau: float) -> Any:
+    """The product with M of an undirected graph."""
+    links, root = Averages(graph), _root(graph, tau)
+
+    def times(block: Floats) -> Floats:
+        out = links.plain(block * root)
+        out *= root
+        return out
+
+    return times
+
+
+def _undirected(plain: Graph, tau: float, dim: int, seed: int) -> tuple[Floats, Floats]:
+    found = leading_eigenpairs(_regularised(plain, tau), plain.num_nodes, dim, seed=seed)
+    return found.vectors * _root(plain, tau), np.zeros((plain.num_nodes, 0), np.float32)
+
+
+def _directed(plain: Graph, tau: float, dim: int, seed: int) -> tuple[Floats, Floats]:
+    back = reverse(plain)
+    out, into = Averages(plain), Averages(back)
+    left, right = _root(plain, tau), _root(back, tau)
+
+    def times(block: Floats) -> Floats:  # MᵀM
+        return into.plain(out.plain(block * right) * left**2) * right
+
+    found = leading_eigenpairs(times, plain.num_nodes, dim, positive=True, seed=seed)
+    values = np.sqrt(np.maximum(found.values, 0))
+    inverse = np.divide(1, values, out=np.zeros_like(values), where=values > 1e-6 * max(values[0], 1e-30))
+    u = out.plain(found.vectors * right) * left * inverse.astype(np.float32)
+    return found.vectors * right, u * left
+
+
+def _columns(plain: Graph, tau: float, ends: Floats, starts: Floats) -> Floats:
+    columns = Averages(plain).plain(ends) * _root(plain, tau)
+    if not starts.shape[1]:
+        return columns
+    back = reverse(plain)
+    return np.hstack([columns, Averages(back).plain(starts) * _root(back, tau)])
+
+
+def id_keys(ids: pa.Array) -> NDArray[np.int64]:
+    """Ids as int64: integers as they are, strings by a hash."""
+    if pa.types.is_integer(ids.type):
+        return np.asarray(ids.to_numpy(), np.int64)
+    keys = np.empty(len(ids), np.int64)
+    for begin in range(0, len(ids), 1 << 16):
+        texts = ids.slice(begin, 1 << 16).to_pylist()
+        digests = b"".join(hashlib.blake2b(value.encode(), digest_size=8).digest() for value in texts)
+        keys[begin : begin + len(texts)] = np.frombuffer(digests, np.int64)
+    return keys

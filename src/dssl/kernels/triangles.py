@@ -1,0 +1,79 @@
+"""Compiled loops (Numba) over the neighbours of each node: clustering and the largest value of a neighbour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from dssl.kernels.csr import mix
+
+F = TypeVar("F", bound=Callable[..., object])
+
+Indptr = NDArray[np.int64]
+Indices = NDArray[np.int32]
+Floats = NDArray[np.float32]
+
+PAIRS = 256  # pairs of neighbours that are looked at where there are more
+
+
+def _compiled(function: F) -> F:
+    return cast(F, numba.njit(cache=True, nogil=True)(function))
+
+
+@_compiled
+def _linked(indptr: Indptr, indices: Indices, i: int, j: int) -> bool:
+    """Whether j is in the ascending row of i."""
+    low, high = indptr[i], indptr[i + 1]
+    while low < high:
+        middle = (low + high) // 2
+        if indices[middle] < j:
+            low = middle + 1
+        else:
+            high = middle
+    return bool(low < indptr[i + 1] and indices[low] == j)
+
+
+@_compiled
+def clustering(indptr: Indptr, indices: Indices, seed: int) -> Floats:
+    """Fraction of the pairs of a node's neighbours that are linked, shape ``(N,)``; 0 below two neighbours.
+
+    For an undirected graph without self loops. A node with more than `PAIRS` pairs has that many drawn, with
+    replacement, by a function of the seed, the node and the number of the draw.
+    """
+    count = indptr.shape[0] - 1
+    out = np.zeros(count, np.float32)
+    for i in range(count):
+        begin, degree = indptr[i], indptr[i + 1] - indptr[i]
+        if degree < 2:
+            continue
+        pairs = degree * (degree - 1) // 2
+        closed = 0
+        if pairs <= PAIRS:
+            for a in range(begin, begin + degree):
+                for b in range(a + 1, begin + degree):
+                    closed += _linked(indptr, indices, indices[a], indices[b])
+        else:
+            pairs = PAIRS
+            for draw in range(PAIRS):
+                key = mix(mix(np.uint64(i) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(draw)) ^ np.uint64(seed))
+                one = np.int64((key >> np.uint64(32)) % np.uint64(degree))
+                other = np.int64((key & np.uint64(0xFFFFFFFF)) % np.uint64(degree - 1))
+                if other >= one:
+                    other += 1
+                closed += _linked(indptr, indices, indices[begin + one], indices[begin + other])
+        out[i] = closed / pairs
+    return out
+
+
+@_compiled
+def largest_neighbour(indptr: Indptr, indices: Indices, values: Floats) -> Floats:
+    """Largest value of a node's neighbours, shape ``(N,)``; 0 without neighbours. Values are not negative."""
+    out = np.zeros(indptr.shape[0] - 1, np.float32)
+    for i in range(indptr.shape[0] - 1):
+        for e in range(indptr[i], indptr[i + 1]):
+            out[i] = max(out[i], values[indices[e]])
+    return out
