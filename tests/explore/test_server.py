@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 from dssl.errors import RunError
-from dssl.explore.server import HOST, Server, _has_screen
+from dssl.explore.server import CONNECTIONS, HOST, Server, _has_screen
 from tests.views import made, served
 
 VIEW = made(30)
@@ -173,3 +174,49 @@ def test_ctrl_c_ends_it_with_one_line() -> None:
     assert first.startswith("http://127.0.0.1:")
     assert first.endswith("shows made up, on this machine only; Ctrl-C ends it\n")
     assert (rest, errors, process.returncode) == ("stopped\n", "", 0)
+
+
+def test_a_slow_request_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Server, "seconds", 1.0)
+    with served(VIEW) as running, socket.create_connection((HOST, running.server_port), timeout=60) as slow:
+        begun = time.monotonic()
+        slow.sendall(b"GET /")
+        with pytest.raises(OSError):  # one byte at a time is no way to hold a connection
+            for _ in range(300):
+                slow.sendall(b"x")
+                time.sleep(0.1)
+        assert time.monotonic() - begun < 25
+
+
+def test_other_methods_are_refused_before_the_request_is_complete(server: Server) -> None:
+    with socket.create_connection((HOST, server.server_port), timeout=60) as connection:
+        connection.sendall(b"POST")
+        answer = http.client.HTTPResponse(connection)
+        answer.begin()
+        assert (answer.status, answer.read()) == (501, b"This server answers GET requests only.\n")
+
+
+def test_connections_are_capped_and_come_back() -> None:
+    with served(VIEW) as running:
+        held = [socket.create_connection((HOST, running.server_port), timeout=60) for _ in range(CONNECTIONS)]
+        time.sleep(0.5)
+        with socket.create_connection((HOST, running.server_port), timeout=60) as further:
+            assert further.recv(1) == b""  # closed at once
+        for connection in held:
+            connection.close()
+        for _ in range(100):
+            try:
+                assert ask(running, f"/{running.token}/")[0].status == 200
+                break
+            except (OSError, http.client.HTTPException):
+                time.sleep(0.1)
+        else:
+            pytest.fail("no connection is free again")
+
+
+def test_a_connection_may_be_used_for_several_requests(server: Server) -> None:
+    client = http.client.HTTPConnection(HOST, server.server_port, timeout=60)
+    for _ in range(3):
+        client.request("GET", f"/{server.token}/data/meta.json")
+        assert client.getresponse().read().startswith(b"{")
+    client.close()

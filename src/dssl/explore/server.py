@@ -1,17 +1,20 @@
-"""A web server for the page of one run, for the person at this machine alone.
+"""A web server for the page of one run, for the user of this machine alone.
 
-It listens on 127.0.0.1, answers only requests whose path begins with a random token and whose Host is this machine
-(other names that lead here are somebody else's page), and knows nothing but a fixed table of names: no path that a
-client sends is ever looked up in the file system.
+It listens on 127.0.0.1. It answers only requests whose path begins with a random token and whose Host is this machine:
+other host names belong to other pages. Files come from a fixed table of names, and no path of a request reaches the
+file system. Requests are GET, complete within ten seconds, and at most 32 are served at a time.
 """
 
 from __future__ import annotations
 
 import hmac
+import io
 import os
 import re
 import secrets
+import socket
 import sys
+import time
 import webbrowser
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,6 +22,7 @@ from functools import lru_cache, partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import PurePosixPath
+from threading import BoundedSemaphore
 from typing import Any
 
 from dssl.errors import RunError
@@ -39,15 +43,22 @@ HEADERS = {
 }
 
 
+SECONDS = 10.0  # from the start of a connection, or the end of an answer, to the end of the next request
+CONNECTIONS = 32
+GET = b"GET "
+LONGEST = 1 << 16  # bytes of the first line of a request
+
+
 class Server(ThreadingHTTPServer):
-    """The server of one view; it is listening once it is made.
+    """The server of one view; it listens from its construction on.
 
     Args:
-        view: what there is to show.
-        port: where to listen; 0 is any free port.
+        view: the content of the page.
+        port: the port to listen on; 0 is any free port.
     """
 
     daemon_threads = True
+    seconds = SECONDS
 
     def __init__(self, view: View, *, port: int = 0) -> None:
         self.token = secrets.token_urlsafe(24)
@@ -55,6 +66,7 @@ class Server(ThreadingHTTPServer):
         self._files |= {f"data/{name}": content for name, content in data_files(view, per=1).items()}
         self._files[""] = self._files["index.html"]
         self._nodes = len(view.ids)
+        self._free = BoundedSemaphore(CONNECTIONS)
         self._nearest = lru_cache(maxsize=1024)(partial(nearest_file, view, per=1))
         try:
             super().__init__((HOST, port), _Handler)
@@ -62,13 +74,27 @@ class Server(ThreadingHTTPServer):
             reason = getattr(error, "strerror", None) or "a port is a number from 0 to 65535"
             raise RunError(f"cannot listen on port {port} of {HOST}: {reason}; choose another --port") from None
 
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection in a thread of its own, or close it if there are too many."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve a connection to its end."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
     @property
     def address(self) -> str:
-        """Where the page is."""
+        """Address of the page."""
         return f"http://{HOST}:{self.server_port}/{self.token}/"
 
     def content(self, name: str) -> Content | None:
-        """The file of a name, or none if there is no such file."""
+        """The file of a name, or none."""
         block = re.fullmatch(r"data/nearest/(0|[1-9][0-9]{0,9})\.bin", name)
         if block is None:
             return self._files.get(name)
@@ -76,18 +102,80 @@ class Server(ThreadingHTTPServer):
         return self._nearest(number) if number < self._nodes else None
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Stay silent: a browser that goes away in the middle of an answer is nothing to report."""
+        """Print nothing: a browser may close a connection at any time."""
+
+
+class _Reader(io.RawIOBase):
+    """The bytes of a connection, until the deadline of the request: a slow client cannot hold a thread by single bytes.
+
+    Args:
+        connection: the socket.
+        seconds: time for a request.
+    """
+
+    def __init__(self, connection: socket.socket, seconds: float) -> None:
+        self.connection, self.seconds = connection, seconds
+        self.begin()
+
+    def begin(self) -> None:
+        """Give the next request its time."""
+        self.deadline = time.monotonic() + self.seconds
+
+    def readable(self) -> bool:
+        """Whether it can be read: always."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read the next bytes, or time out."""
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the request took too long")
+        self.connection.settimeout(left)
+        return self.connection.recv_into(buffer)
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "dssl", ""
-    timeout = 60
     disable_nagle_algorithm = True  # an answer is two small writes, the second of which would wait for the first
     server: Server
 
+    def setup(self) -> None:
+        """Read requests up to a deadline."""
+        super().setup()
+        self._reader = _Reader(self.connection, self.server.seconds)
+        self.rfile.close()
+        self.rfile = io.BufferedReader(self._reader)
+
+    def handle_one_request(self) -> None:
+        """Answer a request; any method but GET is refused before the rest of the request is read."""
+        self.close_connection = True
+        self._reader.begin()
+        try:
+            start = self.rfile.read(len(GET))
+            if not start:
+                return
+            if start != GET:
+                self.requestline, self.request_version = "", self.protocol_version
+                self._refuse(HTTPStatus.NOT_IMPLEMENTED, "This server answers GET requests only.")
+                self._drain()
+                return
+            self.raw_requestline = start + self.rfile.readline(LONGEST)
+            if self.parse_request():
+                self.do_GET()
+        except TimeoutError:
+            self.close_connection = True
+
+    def _drain(self) -> None:
+        """Read a refused request to its end: a connection that is closed before is reset, and the answer lost."""
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_WR)
+            for _ in range(16):
+                if not self.rfile.read1(LONGEST):
+                    break
+
     def do_GET(self) -> None:
-        """Answer with a file of the page, or say in a line why not."""
+        """Answer with a file of the page, or with a line that gives the reason."""
         own = ([f"{name}:{self.server.server_port}"] for name in (HOST, "localhost"))
         if self.headers.get_all("Host", []) not in own:
             self._refuse(HTTPStatus.FORBIDDEN, "This server answers only to the address that it printed.")
@@ -106,6 +194,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(status, "text/plain; charset=utf-8", f"{words}\n".encode())
 
     def _answer(self, status: HTTPStatus, kind: str, content: Content) -> None:
+        self.connection.settimeout(6 * self.server.seconds)  # for all of the answer
         self.send_response(status)
         for name, value in {**HEADERS, "Content-Type": kind, "Content-Length": str(len(content))}.items():
             self.send_header(name, value)
@@ -120,8 +209,8 @@ def serve(view: View, *, port: int, browser: bool, say: Callable[[str], None]) -
     """Serve a page until it is interrupted.
 
     Args:
-        view: what there is to show.
-        port: where to listen; 0 is any free port.
+        view: the content of the page.
+        port: the port to listen on; 0 is any free port.
         browser: whether to open the page.
         say: called with a line for the user.
     """
