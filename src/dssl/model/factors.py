@@ -101,7 +101,8 @@ def _read(path: Path, keys: list[str]) -> tuple[dict[str, pa.Array], NDArray[np.
     from pyarrow import parquet
 
     try:
-        table = parquet.read_table(path, columns=[*keys, "q"])
+        with parquet.ParquetFile(path) as file:
+            table = file.read(columns=[*keys, "q"])
         kind = table.schema.field("q").type
         if table.column_names != [*keys, "q"] or not pa.types.is_fixed_size_list(kind):
             raise pa.ArrowInvalid(f"columns {table.column_names}")

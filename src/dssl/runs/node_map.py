@@ -82,7 +82,8 @@ def _stored(path: Path, digest: str) -> Map | None:
     from pyarrow import parquet
 
     try:
-        table = parquet.read_table(path)
+        with parquet.ParquetFile(path) as file:
+            table = file.read()
         notes = table.schema.metadata or {}
         if notes.get(b"digest") != digest.encode():
             return None
