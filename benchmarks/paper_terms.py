@@ -28,11 +28,11 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     "links 15, batch norm": {"link_reconstruction_weight": 15.0, "batch_norm": True},
     "no link reconstruction": {"link_reconstruction_weight": 0.0},
     "no link reconstruction, reconstruction 1": {"link_reconstruction_weight": 0.0, "reconstruction_weight": 1.0},
-    "negatives": {"negatives": 5, "batch_norm": True},
     "taught by pairs": {"distillation_weight": 1.0},
     "taught by pairs, links 15": {"distillation_weight": 1.0, "link_reconstruction_weight": 15.0},
     "taught by pairs, reconstruction 1": {"distillation_weight": 1.0, "reconstruction_weight": 1.0},
 }
+REMOVED = ("negatives",)  # with batch norm; an option that was removed, whose stored records are still shown
 GRAPHS = [name for name in numbers.GRAPHS if name != "penn94"]
 
 
@@ -59,7 +59,7 @@ def table(records: list[Record]) -> str:
         "| --- " * (1 + len(graphs)) + "|",
         "| paper's DSSL | " + " | ".join(f"{numbers.CLASSIFICATION['dssl'][graph][0]:.2f}" for graph in graphs) + " |",
     ]
-    for row in CANDIDATES:
+    for row in (*CANDIDATES, *REMOVED):
         cells = []
         for graph in graphs:
             if (row, graph) not in found:

@@ -37,7 +37,6 @@ GRAPHS: dict[str, tuple[Callable[[int], tuple[Graph, np.ndarray]], tuple[int, ..
 VARIANTS = {
     "default": {},
     "not taught": {"distillation_weight": 0.0},
-    "not taught, closed form": {"distillation_weight": 0.0, "inference": "exact"},
 }
 
 

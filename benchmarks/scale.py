@@ -121,7 +121,7 @@ def wrap(watch: Watch, owner: Any, name: str, title: str) -> None:
 
 def measure_fit(source: str, nodes: str | None, folder: str, epochs: int | None) -> dict[str, Any]:
     from dssl.config.resolve import resolve
-    from dssl.methods.dssl import DSSLModel
+    from dssl.methods.dssl.model import DSSLModel
     from dssl.model.estimator import Embedder
     from dssl.nn import batches, fixed_blocks
     from dssl.runs import workflow
@@ -214,15 +214,11 @@ def write_wide(folder: Path, nodes: int, features: int) -> None:
 def measure_limited(source: str, tiny: str, folder: str, room: int) -> dict[str, Any]:
     from dssl import load
     from dssl.config.resolve import resolve
-    from dssl.methods.dssl import pair_clusters
     from dssl.runs import workflow
-    from dssl.runtime import out_of_core
 
     settings = ["epochs=1", "batch_size=256", "fanout=[5]", "threads=1"]
-    large = out_of_core.LARGE
-    out_of_core.LARGE = pair_clusters.LARGE = 1000  # the tiny graph goes the way of the large one
-    workflow.fit(resolve({"graph.source": tiny}, settings=settings), Path(folder), overwrite=True)
-    out_of_core.LARGE = pair_clusters.LARGE = large
+    blocks = [*settings, "in_memory_nodes=1000"]  # the tiny graph is computed as the large one
+    workflow.fit(resolve({"graph.source": tiny}, settings=blocks), Path(folder), overwrite=True)
     (before,) = status("VmData")
     resource.setrlimit(resource.RLIMIT_DATA, (before + room,) * 2)
     size = load(source).x.nbytes

@@ -113,10 +113,10 @@ def naive_step(folder: Path) -> Any:
     model = Naive()
     with torch.no_grad():
         for part in (model.online, model.target):
-            part.first.lin.weight.copy_(weights["online.encoder.layers.0.weight"].T)
-            part.second.lin.weight.copy_(weights["online.encoder.layers.1.weight"].T)
+            part.first.lin.weight.copy_(weights["encoder.layers.0.weight"].T)
+            part.second.lin.weight.copy_(weights["encoder.layers.1.weight"].T)
         for number in (0, 2):
-            model.shifts[number].weight.copy_(weights[f"shifts.{number}.weight"].T)
+            model.shifts[number].weight.copy_(weights[f"shift_network.{number}.weight"].T)
             model.shifts[number].bias.zero_()
             model.head[number].bias.zero_()
         model.head[0].weight.copy_(torch.cat([weights["head.first.weight"], weights["head.second.weight"]]).T)

@@ -94,7 +94,7 @@ def test_a_long_parquet_table_is_read_in_blocks(tmp_path: Path, monkeypatch: pyt
         return dssl.load(tmp_path / "edges.parquet", nodes=tmp_path / "nodes.parquet")
 
     wanted = load()
-    monkeypatch.setattr(out_of_core, "LARGE", 400)
+    monkeypatch.setattr("dssl.data.tables.LONG", 400)
     monkeypatch.setattr(out_of_core, "SMALL", 0)
     found = load()
     assert out_of_core.is_mapped(found.x)

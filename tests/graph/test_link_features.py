@@ -9,6 +9,7 @@ from scipy import sparse
 from dssl.errors import GraphError
 from dssl.graph import Graph
 from dssl.graph.link_features import INDUCTIVE, KINDS, choose, structural_features, svd_features
+from dssl.runtime.scale import BY_BLOCKS
 from tests import graphs
 
 BARE = [make for make in graphs.ALL if make().x is None]
@@ -121,14 +122,13 @@ def test_refusals():
         structural_features(graphs.path(), "sdv")
 
 
-def test_a_large_graph_gets_the_same_columns_by_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_graph_gets_the_same_columns_by_another_way() -> None:
     draw = np.random.default_rng(4)
     y = draw.integers(3, size=300)
     ends = draw.integers(300, size=(2, 6000))
     graph = Graph.from_edges(*ends[:, (y[ends[0]] == y[ends[1]]) | (draw.random(6000) < 0.03)], num_nodes=301)
     wanted, names = svd_features(graph, 3)
-    monkeypatch.setattr("dssl.runtime.out_of_core.LARGE", 100)
-    found, same = svd_features(graph, 3)
+    found, same = svd_features(graph, 3, scale=BY_BLOCKS)
     assert same == names
     # Two eigenvalues are nearly the same, so that their vectors may be turned: what stays are products of rows.
     np.testing.assert_allclose(found @ found.T, wanted @ wanted.T, atol=0.15)

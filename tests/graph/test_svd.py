@@ -8,6 +8,7 @@ from dssl.graph import svd
 from dssl.graph.svd import components, truncated_svd
 from dssl.rng import stream
 from dssl.runtime import out_of_core
+from dssl.runtime.scale import BY_BLOCKS
 
 
 @pytest.mark.parametrize("shape", [(30, 50), (900, 400)])
@@ -51,9 +52,8 @@ def test_tall_matrices_are_decomposed_by_blocks_of_rows(monkeypatch: pytest.Monk
     kept[:] = x
     monkeypatch.setattr(out_of_core, "AT_ONCE", 999)
     wanted = [svd.right_vectors(x, 6), *svd.components(x, 6)]
-    monkeypatch.setattr(out_of_core, "LARGE", 1000)
     for matrix in (x, kept, sparse.csr_array(x)):
-        found = [svd.right_vectors(matrix, 6), *svd.components(matrix, 6)]
+        found = [svd.right_vectors(matrix, 6, scale=BY_BLOCKS), *svd.components(matrix, 6, scale=BY_BLOCKS)]
         for one, other in zip(found, wanted, strict=True):
             np.testing.assert_allclose(one, other, atol=2e-3)
 

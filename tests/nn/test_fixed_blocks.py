@@ -9,6 +9,7 @@ from dssl.graph import Graph
 from dssl.nn.fixed_blocks import Readout, link_auc
 from dssl.rng import stream
 from dssl.runtime import out_of_core
+from dssl.runtime.scale import BY_BLOCKS, IN_MEMORY, Scale
 from tests.graphs import random_graph
 
 
@@ -123,17 +124,16 @@ def test_a_large_graph_gets_the_same_blocks(wide: bool, monkeypatch: pytest.Monk
     graph = Graph.from_edges(*ends, num_nodes=400, x=sparse.csr_array(x) if wide else x)
     trained = draw.normal(size=(400, 3)).astype(np.float32)
 
-    def joined() -> tuple[Readout, np.ndarray]:
+    def joined(scale: Scale) -> tuple[Readout, np.ndarray]:
         readout = Readout(dim=3, link_dim=2)
-        readout.fit(graph, trained, seed=0)
-        return readout, readout.join(graph, trained)
+        readout.fit(graph, trained, seed=0, scale=scale)
+        return readout, readout.join(graph, trained, scale=scale)
 
-    small, wanted = joined()
-    monkeypatch.setattr(out_of_core, "LARGE", 300)
+    small, wanted = joined(IN_MEMORY)
     monkeypatch.setattr(out_of_core, "SMALL", 0)
-    large, found = joined()
+    large, found = joined(BY_BLOCKS)
     np.testing.assert_allclose(large.scales[:3], small.scales[:3], rtol=0.02)
     assert large.scales[3] == pytest.approx(float(small.scales[3]), rel=0.3)  # other links are held out
     large.scales = small.scales
-    np.testing.assert_allclose(large.join(graph, trained), wanted, atol=0.02)
+    np.testing.assert_allclose(large.join(graph, trained, scale=BY_BLOCKS), wanted, atol=0.02)
     assert found.shape == wanted.shape

@@ -91,8 +91,8 @@ CASES: dict[str, dict[str, Any]] = {
     "gat": {"encoder": "gat"},
     "all at once": {"encoder": "gcn", "batch_size": 0},
     "hops, all at once": {"encoder": "hops", "batch_size": 0, "batch_norm": True},
-    "closed form": {"encoder": "gcn", "inference": "exact"},
-    "maps": {"encoder": "gcn", "relation": "map"},
+    "product head": {"encoder": "gcn", "head": "product"},
+    "uniform": {"encoder": "gcn", "inference": "uniform"},
     "a sample of links teaches": {"encoder": "gcn", "distilled": 30},
     "a last batch of two nodes": {"encoder": "gcn", "batch_size": 58, "prototype_update": False},
     "a last batch of one node": {"encoder": "gcn", "batch_size": 59, "prototype_update": False},
@@ -105,10 +105,10 @@ CASES: dict[str, dict[str, Any]] = {
 
 def gradients(settings: dict[str, Any]) -> tuple[list[tuple[float, dict[str, np.ndarray]]], np.ndarray]:
     """Return the loss and the gradients of each batch of an epoch without steps, and the prototypes after it."""
-    from dssl.methods import dssl
+    from dssl.methods.dssl import pair_clusters
 
     settings = {**SMALL, "num_factors": 3, **settings}
-    dssl.DISTILLED = settings.pop("distilled", 8192)
+    pair_clusters.DISTILLED = settings.pop("distilled", 8192)
     model = Embedder.from_config(resolve(settings))
     ready = model._start(graph())
     method: Any = model._fitted().module

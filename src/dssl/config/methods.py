@@ -29,12 +29,7 @@ class DSSLSettings(MethodSection):
         scales="links; mini-batches",
     )
     num_factors: int = setting(8, "Number of latent factors [K].", ge=1, le=1024, search=(2, 4, 6, 8, 16, 32))
-    relation: Literal["shift", "map"] = setting(
-        "shift",
-        "Transformation of a node into its neighbour: a vector or a matrix per factor.",
-        search=("shift", "map"),
-    )
-    shift_scale: float = setting(0.6, "Scale of the shift or matrix of a factor [beta].", ge=0, search=Range(0.1, 2.0))
+    shift_scale: float = setting(0.6, "Scale of the shift of a factor [beta].", ge=0, search=Range(0.1, 2.0))
     prototype_variance: float = setting(
         0.2, "Variance of nodes around prototypes [sigma1^2].", gt=0, search=Range(0.05, 1.0)
     )
@@ -44,11 +39,11 @@ class DSSLSettings(MethodSection):
     momentum: float = setting(
         0.99, "Fraction of the target encoder kept in each step [tau].", ge=0, le=1, search=MOMENTA
     )
-    estimator: Literal["exact", "gumbel", "gumbel-soft"] = setting("exact", "Estimator of the mean over the factors.")
-    temperature: float = setting(0.5, "Temperature of the Gumbel estimators [gamma].", gt=0, search=Range(0.1, 1.0))
-    inference: Literal["amortised", "exact", "uniform"] = setting(
-        "amortised", "Posterior of a link: a network, the closed form, or uniform.", search=("amortised", "exact")
+    estimator: Literal["exact", "gumbel"] = setting(
+        "exact", "Expectation over the factors: exact, or one Gumbel-softmax draw per link [Eq. 7]."
     )
+    temperature: float = setting(0.5, "Temperature of the Gumbel-softmax [gamma].", gt=0, search=Range(0.1, 1.0))
+    inference: Literal["amortised", "uniform"] = setting("amortised", "Posterior of a link: a network, or uniform.")
     head: Literal["concat", "product"] = setting("concat", "Combination of two nodes in the inference network.")
     local_weight: float = setting(1.0, "Weight of predicting the neighbours.", ge=0, search=Range(0.1, 10.0))
     global_weight: float = setting(1.0, "Weight of agreeing with the prototypes.", ge=0, search=Range(0.1, 10.0))
@@ -69,12 +64,8 @@ class DSSLSettings(MethodSection):
         5.0, "Weight of reconstructing the links, if they are predictable.", ge=0, search=(0.0, 1.0, 2.0, 5.0, 10.0)
     )
     link_reconstruction_dim: int = setting(128, "Number of components of the links to reconstruct.", ge=1)
-    negatives: int = setting(0, "Random nodes per node in the repulsion term.", ge=0)
     distillation_weight: float = setting(
         1.0, "Weight of distilling clusters of linked pairs into the factors.", ge=0, search=(0.0, 0.5, 1.0, 2.0)
-    )
-    factor_readout: bool = setting(
-        False, "Whether a mean of the neighbours per factor is appended to the vector.", search=(False, True)
     )
 
 

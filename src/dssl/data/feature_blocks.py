@@ -18,6 +18,7 @@ from dssl.graph.encoding import Encoding, Kind
 from dssl.graph.features import encode
 from dssl.runtime import out_of_core
 
+LONG = 50_000  # rows of a Parquet table from which on it is encoded by blocks
 WIDEST = 1024  # columns of features that are written as they are; wider ones, of categories, are sparse
 Blocks = Callable[[Sequence[str]], Iterator[pa.Table]]
 

@@ -28,13 +28,12 @@ from dssl.data.edge_list import (
     table_of,
     usual_column,
 )
-from dssl.data.feature_blocks import encode_blocks
+from dssl.data.feature_blocks import LONG, encode_blocks
 from dssl.errors import GraphError
 from dssl.graph import Change, Graph, SelfLoops
 from dssl.graph.column_fit import BadCell
 from dssl.graph.encoding import Encoding, Kind, check_kind
 from dssl.graph.features import as_integers, encode, encode_labels
-from dssl.runtime import out_of_core
 
 IDS = ("id", "node_id", "node", "nodeid", "ids")
 
@@ -207,7 +206,7 @@ def _read_nodes(nodes: Columns, options: ReadOptions, encoding: Encoding | None,
     for name in chosen:
         choose_column(nodes, name, "feature_columns")
     kinds = chosen_kinds(options, nodes)
-    long = isinstance(nodes, ParquetColumns) and nodes.num_rows > out_of_core.LARGE
+    long = isinstance(nodes, ParquetColumns) and nodes.num_rows > LONG
     if isinstance(nodes, ParquetColumns) and long:
         table = nodes.read({}, [key, *([] if label is None else [label])])
     else:

@@ -93,3 +93,24 @@ def _opposite(graph: Graph) -> NDArray[np.int64]:
     size = graph.num_nodes
     places = sparse.csr_array((np.arange(graph.num_arcs), graph.indices, graph.indptr), shape=(size, size))
     return np.asarray(places.T.tocsr().data, np.int64)
+
+
+def factor_means(links: sparse.csr_array, q: NDArray[np.float32], values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return Σ_j w_ij q(k | i, j) v_j for each factor k: the mean of a node's neighbours, factor by factor.
+
+    Args:
+        links: weights w of the links, shape ``(N, N)``.
+        q: posterior of each link, in the order of ``links.indices``, shape ``(A, K)``.
+        values: v, shape ``(N, d)``.
+
+    Returns:
+        A block of d columns for each factor, shape ``(N, K · d)``.
+
+    >>> links = sparse.csr_array([[0.0, 0.5, 0.5], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+    >>> q = np.array([[1, 0], [0, 1], [1, 0], [1, 0]], np.float32)
+    >>> factor_means(links, q, np.array([[1], [2], [4]], np.float32)).tolist()
+    [[1.0, 2.0], [1.0, 0.0], [1.0, 0.0]]
+    """
+    shape = links.shape
+    blocks = [sparse.csr_array((links.data * part, links.indices, links.indptr), shape=shape) @ values for part in q.T]
+    return np.hstack(blocks).astype(np.float32, copy=False)

@@ -24,7 +24,7 @@ from dssl.errors import GraphError, nearest
 from dssl.graph import Change, Graph
 from dssl.graph.adjacency import Averages, normalised_matrix
 from dssl.graph.svd import symmetric_components, truncated_svd
-from dssl.runtime import out_of_core
+from dssl.runtime.scale import IN_MEMORY, Scale
 
 Structure = Literal["degree", "svd", "identity"]
 KINDS: tuple[Structure, ...] = ("degree", "svd", "identity")
@@ -47,14 +47,17 @@ def choose(graph: Graph, kind: str = "auto") -> Structure:
     return kind
 
 
-def structural_features(graph: Graph, kind: str = "auto", *, dim: int = 64, seed: int = 0) -> Graph:
+def structural_features(
+    graph: Graph, kind: str = "auto", *, dim: int = 64, seed: int = 0, scale: Scale = IN_MEMORY
+) -> Graph:
     """Return the graph with features made from its links; what was made is recorded in its history.
 
     Args:
         graph: a graph without features.
         kind: ``auto`` or one of `KINDS`; see the top of this file.
         dim: number of columns for svd; at most N of them (2N if the graph is directed).
-        seed: seed of svd, whose result it hardly moves.
+        seed: seed of svd, with little influence on the result.
+        scale: whether svd is computed at once or by blocks.
 
     >>> star = Graph.from_edges([0, 0, 0], [1, 2, 3])
     >>> made = structural_features(star, "degree")
@@ -70,7 +73,7 @@ def structural_features(graph: Graph, kind: str = "auto", *, dim: int = 64, seed
     if chosen == "degree":
         x, names = degree_features(graph)
     elif chosen == "svd":
-        x, names = svd_features(graph, dim, seed)
+        x, names = svd_features(graph, dim, seed, scale)
     else:
         x = sparse.eye_array(graph.num_nodes, dtype=np.float32, format="csr")
         names = tuple(f"node {value}" for value in graph.ids.to_pylist())
@@ -115,7 +118,9 @@ def _degree_columns(rows: sparse.csr_array) -> NDArray[np.float32]:
     return np.stack(columns, axis=1).astype(np.float32)
 
 
-def svd_features(graph: Graph, dim: int, seed: int = 0) -> tuple[NDArray[np.float32], tuple[str, ...]]:
+def svd_features(
+    graph: Graph, dim: int, seed: int = 0, scale: Scale = IN_MEMORY
+) -> tuple[NDArray[np.float32], tuple[str, ...]]:
     r"""Leading left singular vectors of D⁻¹ᐟ² A D⁻¹ᐟ², times their singular values and √N.
 
     A directed graph gets half of the columns from its out-links and half from its in-links (right singular vectors).
@@ -125,11 +130,12 @@ def svd_features(graph: Graph, dim: int, seed: int = 0) -> tuple[NDArray[np.floa
         graph: any graph.
         dim: number of columns; at most N are there (2N if the graph is directed).
         seed: seed of the randomised SVD of a large graph.
+        scale: whether it is computed at once or by blocks.
 
     Returns:
         Features ``(N, min(dim, N))`` and their names.
     """
-    if not graph.directed and graph.num_nodes > out_of_core.LARGE:
+    if not graph.directed and not scale.in_memory:
         values, x = symmetric_components(Averages(graph).normalised, graph.num_nodes, dim, seed=seed)
         x *= np.where(np.abs(values) < 1e-5, 0, values * np.sqrt(graph.num_nodes)).astype(np.float32)
         return x, tuple(f"svd {i}" for i in range(x.shape[1]))

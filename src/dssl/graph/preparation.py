@@ -16,6 +16,7 @@ from dssl.graph.adjacency import scaled
 from dssl.graph.encoding import Encoding
 from dssl.graph.link_features import INDUCTIVE, choose, structural_features
 from dssl.runtime import out_of_core
+from dssl.runtime.scale import IN_MEMORY, Scale
 
 OF_MODEL = ("directed", "self_loops", "row_scale", "structure", "structure_dim")  # settings of the graph, kept with it
 
@@ -58,6 +59,7 @@ class Inputs:
         structure: Literal["auto", "degree", "svd", "identity", "none"],
         structure_dim: int,
         seed: int,
+        scale: Scale = IN_MEMORY,
     ) -> tuple[Inputs, Graph]:
         """Prepare a graph and remember how.
 
@@ -69,6 +71,7 @@ class Inputs:
             structure: features to make from the links if the nodes have none; ``none`` drops those that there are.
             structure_dim: number of their columns, where the kind leaves a choice.
             seed: seed of the features made from the links.
+            scale: whether these are computed at once or by blocks.
         """
         linked = links(graph, directed=directed, self_loops=self_loops)
         kind: str | None
@@ -79,7 +82,7 @@ class Inputs:
             if kind is None:
                 ready = scale_rows(linked) if row_scale else linked
             else:
-                ready = structural_features(linked, kind, dim=structure_dim, seed=seed)
+                ready = structural_features(linked, kind, dim=structure_dim, seed=seed, scale=scale)
         inputs = cls(
             directed=directed,
             self_loops=self_loops,
@@ -93,7 +96,7 @@ class Inputs:
         )
         return inputs, ready
 
-    def apply(self, graph: Graph) -> Graph:
+    def apply(self, graph: Graph, *, scale: Scale = IN_MEMORY) -> Graph:
         """Prepare another graph in the same way; one without the same feature columns is refused."""
         linked = links(graph, directed=self.directed, self_loops=self.self_loops)
         if self.structure is None:
@@ -111,7 +114,7 @@ class Inputs:
                 f"graph {graph.name!r} is not the one that the model was fitted on, whose {self.structure!r} features "
                 "mean nothing elsewhere; fit again with structure=degree to embed new graphs"
             )
-        return structural_features(linked, self.structure, dim=self.num_features, seed=self.seed)
+        return structural_features(linked, self.structure, dim=self.num_features, seed=self.seed, scale=scale)
 
     def _check_columns(self, graph: Graph) -> None:
         if graph.num_features != self.num_features:

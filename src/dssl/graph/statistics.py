@@ -203,15 +203,9 @@ def _label_summary(graph: Graph) -> dict[str, Any]:
 
 
 def _component_sizes(graph: Graph) -> NDArray[np.int64]:
-    if graph.num_nodes > out_of_core.LARGE:
-        from dssl.kernels.csr import component_sizes
+    from dssl.kernels.csr import component_sizes
 
-        return component_sizes(graph.indptr, graph.indices)
-    from scipy.sparse.csgraph import connected_components
-
-    links = graph.adjacency() if graph.weights is None else graph.replace(weights=None).adjacency()
-    _, component = connected_components(links, directed=graph.directed, connection="weak")
-    return np.bincount(component)
+    return component_sizes(graph.indptr, graph.indices)
 
 
 def _labels(graph: Graph) -> NDArray[np.int64]:

@@ -17,10 +17,12 @@ from scipy import sparse
 
 from dssl import rng
 from dssl.runtime import out_of_core
+from dssl.runtime.scale import IN_MEMORY, Scale
 
 POWER_ITERATIONS = 6  # spectra of graphs decay slowly
 SYMMETRIC_ITERATIONS, SYMMETRIC_EXTRA = 8, 8  # of the decomposition for large graphs
-NARROW = 1024  # columns up to which a large matrix is decomposed by its columns' products
+NARROW = 1024  # columns up to which a matrix may be decomposed by XᵀX, from one pass over blocks of rows
+TALL = 50_000  # rows from which on this is faster than subspace iteration, also in memory
 SMALL = 256  # up to this many rows or columns, and 16 times as many of the others, LAPACK is exact and as fast
 
 Dense = NDArray[np.float32]
@@ -35,7 +37,9 @@ class Product:
     shape: tuple[int, int]
 
 
-def truncated_svd(matrix: Dense | sparse.csr_array | Product, dim: int, *, seed: int = 0) -> Dense:
+def truncated_svd(
+    matrix: Dense | sparse.csr_array | Product, dim: int, *, seed: int = 0, scale: Scale = IN_MEMORY
+) -> Dense:
     """Return U Σ of the ``dim`` largest singular values, shape ``(N, min(dim, N, F))``, the largest first.
 
     Each column's sign is set so that its largest entry is positive.
@@ -44,10 +48,12 @@ def truncated_svd(matrix: Dense | sparse.csr_array | Product, dim: int, *, seed:
     array([[3.],
            [0.]], dtype=float32)
     """
-    return components(matrix, dim, seed=seed)[0]
+    return components(matrix, dim, seed=seed, scale=scale)[0]
 
 
-def components(matrix: Dense | sparse.csr_array | Product, dim: int, *, seed: int = 0) -> tuple[Dense, Dense]:
+def components(
+    matrix: Dense | sparse.csr_array | Product, dim: int, *, seed: int = 0, scale: Scale = IN_MEMORY
+) -> tuple[Dense, Dense]:
     """Return U Σ as `truncated_svd` does, and the V of shape ``(F, min(dim, N, F))`` whose signs go with it.
 
     >>> x = np.array([[-3.0, 0.0], [0.0, 2.0]])
@@ -55,7 +61,7 @@ def components(matrix: Dense | sparse.csr_array | Product, dim: int, *, seed: in
     >>> bool(np.allclose(x @ vectors, values)), bool(values[0, 0] > 0)
     (True, True)
     """
-    if isinstance(matrix, np.ndarray) and _is_tall(matrix.shape):
+    if isinstance(matrix, np.ndarray) and _by_blocks(matrix, scale):
         v = _tall_vectors(matrix, dim)
         values = np.empty((matrix.shape[0], v.shape[1]), np.float32)
         for begin, block in out_of_core.blocks(matrix):
@@ -68,14 +74,16 @@ def components(matrix: Dense | sparse.csr_array | Product, dim: int, *, seed: in
     return _scaled(u * s, signs), _scaled(v, signs)
 
 
-def right_vectors(matrix: Dense | sparse.csr_array | Product, dim: int, *, seed: int = 0) -> Dense:
+def right_vectors(
+    matrix: Dense | sparse.csr_array | Product, dim: int, *, seed: int = 0, scale: Scale = IN_MEMORY
+) -> Dense:
     """Return V of the ``dim`` largest singular values, shape ``(F, min(dim, N, F))``: ``matrix @ V`` is U Σ.
 
     >>> right_vectors(np.array([[3.0, 0.0], [0.0, 2.0]]), 1)
     array([[1.],
            [0.]], dtype=float32)
     """
-    if not isinstance(matrix, Product) and _is_tall(matrix.shape):
+    if not isinstance(matrix, Product) and _by_blocks(matrix, scale):
         v = _tall_vectors(matrix, dim)
     else:
         v = _decompose(matrix, dim, seed)[2]
@@ -136,8 +144,8 @@ def _products(columns: Dense) -> NDArray[np.float64]:
     return out
 
 
-def _is_tall(shape: tuple[int, ...]) -> bool:
-    return shape[0] > out_of_core.LARGE and shape[1] <= NARROW
+def _by_blocks(matrix: Dense | sparse.csr_array, scale: Scale) -> bool:
+    return matrix.shape[1] <= NARROW and (not scale.in_memory or matrix.shape[0] > TALL)
 
 
 def _tall_vectors(matrix: Dense | sparse.csr_array, dim: int) -> Dense:

@@ -9,7 +9,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from dssl.kernels.compile import compiled, compiled_fast, compiled_parallel
+from dssl.kernels.compile import compiled, compiled_parallel
 
 Indptr = NDArray[np.int64]
 Indices = NDArray[np.int32]
@@ -136,66 +136,6 @@ def rows_from_arcs(
         return indptr, indices, None
     values.resize(indptr[-1], refcheck=False)
     return indptr, indices, values
-
-
-@compiled_fast
-def additive_forward(
-    indptr: Indptr,
-    indices: Indices,
-    link_weights: Floats,
-    first: Floats,
-    second: Floats,
-    by_centre: Floats,
-    by_neighbour: Floats,
-    usage: NDArray[np.float64],
-) -> tuple[float, float]:
-    """As `head_forward`, for posteriors softmax(s_i + t_j): the closed form needs no hidden layer."""
-    q = np.empty(first.shape[1], np.float32)
-    weighted, plain = np.float64(0), np.float64(0)
-    for i in range(indptr.shape[0] - 1):
-        for e in range(indptr[i], indptr[i + 1]):
-            j, w = indices[e], link_weights[e]
-            top = np.float32(-np.inf)
-            for k in range(q.shape[0]):
-                q[k] = first[i, k] + second[j, k]
-                top = max(top, q[k])
-            norm = np.float32(0)
-            for k in range(q.shape[0]):
-                q[k] = np.exp(q[k] - top)
-                norm += q[k]
-            entropy = np.float32(0)
-            for k in range(q.shape[0]):
-                q[k] /= norm
-                by_centre[i, k] += w * q[k]
-                by_neighbour[j, k] += w * q[k]
-                usage[k] += q[k]
-                entropy -= q[k] * np.log(max(q[k], np.float32(1e-30)))
-            weighted += w * entropy
-            plain += entropy
-    return weighted, plain
-
-
-@compiled_fast
-def link_products(start: Indptr, end: Indptr, first: Floats, second: Floats, out: Floats) -> None:
-    """Write the products p_(start, k) · z_end of each link to ``out`` (A, K), for p (C, K, d) and z (n, d)."""
-    for e in range(start.shape[0]):
-        rows, other = first[start[e]], second[end[e]]
-        for k in range(rows.shape[0]):
-            total = np.float32(0)
-            for c in range(other.shape[0]):
-                total += rows[k, c] * other[c]
-            out[e, k] = total
-
-
-@compiled_fast
-def link_products_backward(start: Indptr, end: Indptr, second: Floats, grad: Floats, grad_first: Floats) -> None:
-    """The backward pass of `link_products` to p: add grad (A, K) times z_end to ``grad_first`` (C, K, d)."""
-    for e in range(start.shape[0]):
-        rows, other = grad_first[start[e]], second[end[e]]
-        for k in range(rows.shape[0]):
-            rate = grad[e, k]
-            for c in range(other.shape[0]):
-                rows[k, c] += rate * other[c]
 
 
 @compiled

@@ -23,16 +23,17 @@ if TYPE_CHECKING:
     from dssl.graph import Graph
     from dssl.graph.preparation import Inputs
     from dssl.methods import Method
+    from dssl.runtime.scale import Scale
 
 
 @runtime_checkable
 class FactorMethod(Protocol):
     """A method with latent factors behind links."""
 
-    def factors(self, graph: Graph) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def factors(self, graph: Graph, *, scale: Scale) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return the posterior of each link, shape ``(A, K)``, and of each node, shape ``(N, K)``."""
 
-    def link_scores(self, graph: Graph, pairs: NDArray[np.int64]) -> NDArray[np.float32]:
+    def link_scores(self, graph: Graph, pairs: NDArray[np.int64], *, scale: Scale) -> NDArray[np.float32]:
         """Return a score per pair of nodes, shape ``(M,)``."""
 
 

@@ -127,9 +127,9 @@ class Embedder(Parameters):
                 f"the method {self.config.method.name} updates rows of one table in place, which several processes "
                 "cannot share; run it as one process, without torchrun"
             )
-        ready = self._fitted().inputs.apply(graph) if warm else self._start(graph)
-        parts, settings = self._fitted(), self.schedule(graph)
         scale = self.scale(graph)
+        ready = self._fitted().inputs.apply(graph, scale=scale) if warm else self._start(graph)
+        parts, settings = self._fitted(), self.schedule(graph)
         self.changes_ = [str(change) for change in ready.history]
         self.metrics_ = []
 
@@ -166,9 +166,9 @@ class Embedder(Parameters):
             if not warm:
                 parts.readout = build_readout(self.config)
                 if parts.readout is not None:
-                    parts.readout.fit(ready, values, seed=self.config.seed)
+                    parts.readout.fit(ready, values, seed=self.config.seed, scale=scale)
             if parts.readout is not None:
-                values = parts.readout.join(ready, values)
+                values = parts.readout.join(ready, values, scale=scale)
             self.embeddings_ = _embeddings(graph, values)
         return self
 
@@ -187,9 +187,10 @@ class Embedder(Parameters):
             graph: the fitted graph, a grown one, or a new one with the same feature columns.
         """
         parts, ready = self._apply(graph)
+        scale = self.scale(graph)
         with threads(self.config.train.threads):
-            values = parts.method.embed(ready, scale=self.scale(graph))
-            return values if parts.readout is None else parts.readout.join(ready, values)
+            values = parts.method.embed(ready, scale=scale)
+            return values if parts.readout is None else parts.readout.join(ready, values, scale=scale)
 
     def fit_transform(self, graph: Graph) -> NDArray[np.float32]:
         """Train on a graph and return its vectors, as `transform` does."""
@@ -211,7 +212,7 @@ class Embedder(Parameters):
 
         method, ready = self._factor_method(graph)
         with threads(self.config.train.threads):
-            links, nodes = method.factors(ready)
+            links, nodes = method.factors(ready, scale=self.scale(graph))
         return Factors(graph.ids, ready.sources(), ready.indices, links, nodes)
 
     def link_scores(self, graph: Graph, pairs: Any) -> NDArray[np.float32]:
@@ -230,7 +231,7 @@ class Embedder(Parameters):
         method, ready = self._factor_method(graph)
         positions = _pairs(pairs, graph)
         with threads(self.config.train.threads):
-            return method.link_scores(ready, positions)
+            return method.link_scores(ready, positions, scale=self.scale(graph))
 
     @property
     def inputs(self) -> Inputs:
@@ -274,6 +275,7 @@ class Embedder(Parameters):
             structure=options.structure if features else "none",
             structure_dim=options.structure_dim,
             seed=self.config.seed,
+            scale=self.scale(graph),
         )
         self._parts = Parts(build_method(self.config, self._module, in_dim=inputs.num_features), inputs)
         return ready
@@ -282,7 +284,7 @@ class Embedder(Parameters):
         """The parts of the fitted model, and a graph prepared for them."""
         parts = self._fitted()
         _check_graph(graph)
-        return parts, parts.inputs.apply(graph)
+        return parts, parts.inputs.apply(graph, scale=self.scale(graph))
 
     def _factor_method(self, graph: Graph) -> tuple[FactorMethod, Graph]:
         from dssl.model.build import FactorMethod

@@ -20,7 +20,7 @@ from torch import Tensor
 from dssl.nn.batches import Batch
 from dssl.nn.operators import Filled, Operator
 
-_SHARED = ("gcn", "mean", "normalised", "sum", "neighbours", "edge_index")
+_SHARED = ("gcn", "mean", "normalised", "sum", "edge_index")
 
 
 def shuffle_features(batch: Batch) -> Batch:

@@ -26,7 +26,6 @@ from dssl.graph import Graph
 from dssl.graph.adjacency import degrees, gcn_matrix, hop_features, mean_matrix, normalised_matrix
 from dssl.kernels import csr
 from dssl.kernels.id_table import IntegerTable
-from dssl.kernels.link_posterior import Plan
 from dssl.nn.operators import Operator
 from dssl.runtime import distributed, out_of_core
 
@@ -94,23 +93,6 @@ class Batch:
     def sum(self) -> Operator:
         """A itself."""
         return Operator.build(self.adjacency, symmetric=self.symmetric, device=self.device)
-
-    @cached_property
-    def neighbours(self) -> Operator:
-        """The links with their weights: the mean over each centre's neighbours, shape ``(C, n)``."""
-        return Operator.build(self.links, symmetric=False, device=self.device)
-
-    @cached_property
-    def plan(self) -> Plan:
-        """The links as the compiled pass of the inference head takes them."""
-        return Plan.build(self.links)
-
-    @cached_property
-    def link_sums(self) -> tuple[Tensor, Tensor]:
-        """Sums of the weights of the links by centre and by neighbour, shapes ``(C,)`` and ``(n,)``."""
-        sums = (np.asarray(self.links.sum(axis=axis), np.float32) for axis in (1, 0))
-        centre, neighbour = (torch.from_numpy(total).to(self.device) for total in sums)
-        return centre, neighbour
 
     @cached_property
     def edge_index(self) -> Tensor:

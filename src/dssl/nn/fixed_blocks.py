@@ -37,6 +37,7 @@ from dssl.graph.adjacency import Averages, columns_at_once, gcn_matrix, mean_mat
 from dssl.graph.ids import id_keys
 from dssl.graph.svd import right_vectors, smoothed, symmetric_components
 from dssl.runtime import out_of_core
+from dssl.runtime.scale import BY_BLOCKS, IN_MEMORY, Scale
 
 Floats = NDArray[np.float32]
 ENTRIES, LEAST = 6_400_000, 32  # of a block over all nodes: large graphs get fewer columns, but at least so many
@@ -60,21 +61,22 @@ class Readout(nn.Module):
             self.register_buffer(name, torch.zeros(shape))
         self.register_buffer("keys", torch.zeros(0, dtype=torch.int64))
 
-    def fit(self, graph: Graph, trained: Floats, *, seed: int) -> None:
+    def fit(self, graph: Graph, trained: Floats, *, seed: int, scale: Scale = IN_MEMORY) -> None:
         """Find the bases, the weights and the scales of the blocks.
 
         Args:
             graph: a graph with features.
             trained: the trained part, shape ``(N, d)``.
             seed: seed of the decompositions and of the links held out.
+            scale: whether the blocks are computed at once or by blocks of rows and columns.
         """
         assert graph.x is not None
         keys = id_keys(graph.ids)
         order = np.argsort(keys, kind="stable")
         self.keys = torch.from_numpy(keys[order])
         most = most_columns(graph.num_nodes)
-        self.features = torch.from_numpy(right_vectors(graph.x, min(self.dim, most), seed=seed))
-        if graph.num_nodes > out_of_core.LARGE:
+        self.features = torch.from_numpy(right_vectors(graph.x, min(self.dim, most), seed=seed, scale=scale))
+        if not scale.in_memory:
             return self._fit_large(graph.undirected(), trained, order, seed=seed)
         adjacency = graph.undirected().adjacency()
         product = smoothed(graph.x, gcn_matrix(adjacency))
@@ -89,11 +91,11 @@ class Readout(nn.Module):
 
     def _fit_large(self, graph: Graph, trained: Floats, order: NDArray[np.int64], *, seed: int) -> None:
         """The same by blocks of rows and columns, for an undirected graph."""
-        told = max(0.0, 2 * link_auc(graph, seed=seed) - 1)  # first: it needs memory of its own
+        told = max(0.0, 2 * link_auc(graph, seed=seed, scale=BY_BLOCKS) - 1)  # first: it needs memory of its own
         most = most_columns(graph.num_nodes)
         links = Averages(graph)
         if isinstance(graph.x, np.ndarray):
-            basis = right_vectors(smooth_features(graph), min(2 * self.dim, most), seed=seed)
+            basis = right_vectors(smooth_features(graph), min(2 * self.dim, most), seed=seed, scale=BY_BLOCKS)
         else:
             basis = right_vectors(smoothed(graph.x, gcn_matrix(graph.adjacency())), min(2 * self.dim, most), seed=seed)
         self.smoothed = torch.from_numpy(basis)
@@ -123,15 +125,15 @@ class Readout(nn.Module):
         weights = (1.0, 1.0, alike, told)
         self.scales = torch.tensor([w / size if size > 1e-9 else 0.0 for w, size in zip(weights, sizes, strict=True)])
 
-    def join(self, graph: Graph, trained: Floats) -> Floats:
+    def join(self, graph: Graph, trained: Floats, *, scale: Scale = IN_MEMORY) -> Floats:
         """Return the trained part and the blocks of a graph side by side, shape ``(N, d + width)``."""
-        if graph.num_nodes > out_of_core.LARGE:
+        if not scale.in_memory:
             return self._join_large(graph.undirected(), trained)
         blocks = self._blocks(graph, trained)
         out: Floats = np.hstack(blocks) - self.shift.cpu().numpy()
         at = 0
-        for block, scale in zip(blocks, self.scales.tolist(), strict=True):
-            out[:, at : at + block.shape[1]] *= scale
+        for block, weight in zip(blocks, self.scales.tolist(), strict=True):
+            out[:, at : at + block.shape[1]] *= weight
             at += block.shape[1]
         return out
 
@@ -233,12 +235,15 @@ def feature_correlation(graph: Graph, x: Floats) -> float:
     return float((centred * means).sum()) / total if total > 0 else 0.0
 
 
-def link_auc(graph: Graph, *, seed: int, share: float = 0.1, dim: int = 16, repeats: int = 5) -> float:
-    """How well the leading singular vectors of most links tell the others from pairs of the same degrees.
+def link_auc(
+    graph: Graph, *, seed: int, scale: Scale = IN_MEMORY, share: float = 0.1, dim: int = 16, repeats: int = 5
+) -> float:
+    """Return how well the leading singular vectors of most links separate the others from pairs of the same degrees.
 
     Args:
         graph: a graph; its features and labels are not looked at.
         seed: chooses the links that are held out.
+        scale: whether the vectors are computed at once or by blocks.
         share: share of the links that are held out.
         dim: number of singular vectors; with many, those of a small graph know the noise by heart.
         repeats: number of draws to average, for graphs of up to 10,000 links; one is enough for larger ones.
@@ -246,7 +251,7 @@ def link_auc(graph: Graph, *, seed: int, share: float = 0.1, dim: int = 16, repe
     Returns:
         The area under the ROC curve; 0.5 (nothing to tell) where there are too few links to try.
     """
-    if graph.num_nodes > out_of_core.LARGE:
+    if not scale.in_memory:
         return _large_auc(graph.undirected(), seed=seed, share=share, dim=dim)
     upper = sparse.triu(graph.undirected().adjacency(), 1).tocoo()
     if share * upper.nnz < 10:

@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-LARGE = 50_000  # nodes from which on a graph is treated as large: in batches, and by blocks of rows or columns
 AT_ONCE = 1 << 24  # bytes of a block of rows
 SMALL = 1 << 26  # bytes of a matrix that is kept in memory
 _Array = TypeVar("_Array", bound=NDArray[Any])

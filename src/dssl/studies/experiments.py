@@ -287,11 +287,14 @@ def _baseline(job: Job) -> Record:
 
 
 def _holds(record: Record, job: Job) -> bool:
-    """Whether a training would have the settings of the record today; what was not a setting then does not count."""
+    """Whether a training would have the settings of the record today.
+
+    Settings that did not exist then, or that do not exist any more, do not count.
+    """
     if "resolved" not in record:
         return True
-    now = _plain(_resolved(resolve({"seed": job.seed, **job.settings})))
-    return all(now.get(path) == value for path, value in record["resolved"].items())
+    now = _plain(values(resolve({"seed": job.seed, **job.settings})))
+    return all(now[path] == value for path, value in record["resolved"].items() if path in now)
 
 
 def _resolved(config: Config) -> dict[str, Any]:
@@ -357,7 +360,7 @@ def factorwise(model: Embedder, graph: Graph, values: NDArray[np.float32]) -> ND
     import numpy as np
     from scipy import sparse
 
-    from dssl.methods.dssl.posterior import factor_means
+    from dssl.evaluation.factor_analysis import factor_means
 
     found = model.factors(graph)
     size = graph.num_nodes

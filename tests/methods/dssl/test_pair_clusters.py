@@ -82,7 +82,7 @@ def test_undirected_links_have_one_cluster_for_each_reason_whichever_end_is_firs
 def test_either_way_of_reading_a_link_counts() -> None:
     draw = np.random.default_rng(0)
     first, second = draw.normal(size=(2, 5, 3)).astype(np.float32)
-    found = pair_clusters.Clusters(first, second, turned=True)
+    found = pair_clusters.Clusters(first, second, symmetric=True)
     i, j = np.array([0, 1]), np.array([2, 4])
     for row in range(2):
         a, b = i[row], j[row]

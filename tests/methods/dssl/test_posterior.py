@@ -47,37 +47,6 @@ def literal(links: sparse.csr_array, logits_of) -> tuple[torch.Tensor, torch.Ten
     return torch.stack(rows), torch.stack(columns), entropy, plain / count
 
 
-def test_values_of_links_are_averaged_by_the_posteriors_in_value_and_gradient() -> None:
-    links = random_links(5, 7, seed=4)
-    dense = links.toarray()
-    tensors = [*head_tensors(5, 7, 6, 3, seed=1), torch.randn(links.nnz, 3, requires_grad=True)]
-    a, b, weight, bias, values = tensors
-    wanted = torch.zeros(())
-    logits = []
-    for i in range(5):
-        for j in np.flatnonzero(dense[i]):
-            logits.append(weight @ torch.relu(a[i] + b[j]) + bias)
-            q = torch.softmax(logits[-1], dim=0)
-            wanted = wanted + float(dense[i, j]) * sum(q[k] * values[len(logits) - 1, k] for k in range(3))
-    theirs = torch.autograd.grad(wanted.square(), tensors, retain_graph=True)
-    for found in (posterior.from_head(links, *tensors), posterior.from_rows(links, torch.stack(logits), values)):
-        torch.testing.assert_close(found.total, wanted)
-        for mine, loop in zip(torch.autograd.grad(found.total.square(), tensors), theirs, strict=True):
-            torch.testing.assert_close(mine, loop, atol=2e-6, rtol=1e-4)
-    flat = posterior.from_rows(links, torch.zeros(links.nnz, 3), values.detach())
-    torch.testing.assert_close(posterior.uniform(links, 3, torch.device("cpu"), values.detach()).total, flat.total)
-
-
-def test_products_equal_plain_torch_in_value_and_gradient() -> None:
-    p, z = torch.randn(4, 3, 5, requires_grad=True), torch.randn(6, 5)
-    start, end = torch.tensor([0, 3, 3, 1]), torch.tensor([5, 0, 5, 2])  # the same rows twice, one never
-    found, wanted = posterior.products(p, z, start, end), (p[start] * z[end, None]).sum(dim=2)
-    torch.testing.assert_close(found, wanted)
-    rates = torch.randn(4, 3)
-    ours, theirs = (torch.autograd.grad((rates * values).sum(), p)[0] for values in (found, wanted))
-    torch.testing.assert_close(ours, theirs)
-
-
 @pytest.mark.parametrize("factors", [1, 3, 8])
 def test_head_equals_a_loop_in_value_and_gradient(factors: int) -> None:
     links = random_links(5, 7, seed=factors)
@@ -102,22 +71,22 @@ def test_head_equals_a_loop_in_value_and_gradient(factors: int) -> None:
         torch.testing.assert_close(mine, loop, atol=2e-6, rtol=1e-4)
 
 
-def test_closed_form_and_rows_equal_a_loop() -> None:
+def test_rows_equal_a_loop() -> None:
     links = random_links(6, 4, seed=3)
     s, t = torch.randn(6, 5), torch.randn(4, 5)
     wanted = literal(links, lambda i, j: s[i] + t[j])
     start, end, _ = posterior.rows(links, torch.device("cpu"))
-    for found in (posterior.from_sums(links, s, t), posterior.from_rows(links, s[start] + t[end])):
-        torch.testing.assert_close(found.by_centre, wanted[0])
-        torch.testing.assert_close(found.by_neighbour, wanted[1])
-        torch.testing.assert_close(found.entropy, wanted[2])
-        assert found.mean_entropy == pytest.approx(wanted[3], abs=1e-6)
-        assert float(found.usage.sum()) == pytest.approx(1)
+    found = posterior.from_rows(links, s[start] + t[end])
+    torch.testing.assert_close(found.by_centre, wanted[0])
+    torch.testing.assert_close(found.by_neighbour, wanted[1])
+    torch.testing.assert_close(found.entropy, wanted[2])
+    assert found.mean_entropy == pytest.approx(wanted[3], abs=1e-6)
+    assert float(found.usage.sum()) == pytest.approx(1)
 
 
 def test_uniform_is_the_posterior_of_equal_logits() -> None:
     links = random_links(6, 4, seed=5)
-    flat = posterior.from_sums(links, torch.zeros(6, 3), torch.zeros(4, 3))
+    flat = posterior.from_rows(links, torch.zeros(links.nnz, 3))
     found = posterior.uniform(links, 3, torch.device("cpu"))
     torch.testing.assert_close(found.by_centre, flat.by_centre)
     torch.testing.assert_close(found.by_neighbour, flat.by_neighbour)

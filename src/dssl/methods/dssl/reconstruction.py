@@ -1,7 +1,8 @@
-r"""Linear decoders of what should not be forgotten: components of the features, and of the links.
+r"""Linear decoders of node targets from embeddings: leading components of the features, and of the links.
 
-Both have the loss :math:`1 - \frac{1}{n} \sum_i \cos(W e_i + b,\; t_i)` for embeddings e and targets t that are made
-once before training. The targets of a warm start are those of the first fit, or turned to them: a decoder goes on.
+Both have the loss :math:`1 - \frac{1}{n} \sum_i \cos(W e_i + b,\; t_i)` for embeddings e and targets t, which are
+computed once before training. `Decoder` is the loss for any targets; a subclass defines its targets in ``prepare``.
+A warm start keeps the basis of the first fit, or rotates the new one to it, so that the decoder stays valid.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from dssl.nn.batches import Batch
 from dssl.nn.encoders import Dense
 from dssl.nn.fixed_blocks import link_auc, most_columns
 from dssl.runtime import distributed, out_of_core
+from dssl.runtime.scale import Scale
 
 
-class Reconstruction(nn.Module):
-    """A linear decoder of targets with a row per node.
+class Decoder(nn.Module):
+    """A linear decoder of targets with a row per node, and its cosine loss.
 
     Args:
         dim: length of an embedding.
@@ -40,26 +42,26 @@ class Reconstruction(nn.Module):
 
     @property
     def ready(self) -> bool:
-        """Whether there is something to decode."""
+        """Whether there are targets."""
         return self.targets is not None
 
-    def wanted(self, batch: Batch) -> Tensor:
-        """Return the targets of the centres, shape ``(C, width)``; columns that there are not are zeros."""
+    def targets_of(self, batch: Batch) -> Tensor:
+        """Return the targets of the centres, shape ``(C, width)``; missing columns are zeros."""
         assert self.targets is not None
         found = torch.from_numpy(out_of_core.rows(self.targets, batch.nodes[: batch.num_centres])).to(batch.device)
         return F.pad(found, (0, self.width - found.shape[1]))
 
     def forward(self, embedding: Tensor, batch: Batch) -> Tensor:
-        """One minus the mean cosine over the centres that have a target, which need not be any."""
-        count = batch.num_centres
-        wanted = self.wanted(batch)
-        present = wanted.square().sum(dim=1) > 0
-        cosines = F.cosine_similarity(self.decoder(embedding[:count])[present], wanted[present], dim=1)
-        added, number = distributed.total(torch.stack([cosines.sum(), present.sum().to(cosines.dtype)])).unbind()
-        return 1 - added / number if number > 0 else embedding.new_zeros(())
+        """Return one minus the mean cosine over the centres with a target; 0 if none has one."""
+        targets = self.targets_of(batch)
+        present = targets.square().sum(dim=1) > 0
+        decoded = self.decoder(embedding[: batch.num_centres])
+        cosines = F.cosine_similarity(decoded[present], targets[present], dim=1)
+        total, number = distributed.total(torch.stack([cosines.sum(), present.sum().to(cosines.dtype)])).unbind()
+        return 1 - total / number if number > 0 else embedding.new_zeros(())
 
 
-class FeatureReconstruction(Reconstruction):
+class FeatureDecoder(Decoder):
     """Decodes the leading components of the features, always in the basis of the first fit.
 
     Args:
@@ -71,66 +73,70 @@ class FeatureReconstruction(Reconstruction):
     def __init__(self, dim: int, width: int, *, in_dim: int) -> None:
         super().__init__(dim, min(width, in_dim))
         self.register_buffer("basis", torch.zeros(in_dim, self.width))  # zeros before the first fit
-        self._prepared = False
+        self._ready = False
 
-    def prepare(self, x: NDArray[np.float32] | sparse.csr_array, *, seed: int) -> None:
-        """Make the targets from the features, shape ``(N, F)``."""
+    def prepare(self, x: NDArray[np.float32] | sparse.csr_array, *, seed: int, scale: Scale) -> None:
+        """Compute the targets X V from the features, shape ``(N, F)``; by blocks, each batch computes its own."""
         basis = cast(Tensor, self.basis)
-        self._prepared = True
-        self.targets = None  # where there are many nodes, each batch makes its own: X V
-        large = x.shape[0] > out_of_core.LARGE
+        self.targets, self._ready = None, True
         if bool(basis.any()):
-            self.targets = None if large else np.asarray(x @ basis.cpu().numpy(), np.float32)
+            self.targets = np.asarray(x @ basis.cpu().numpy(), np.float32) if scale.in_memory else None
             return
-        values, vectors = (None, right_vectors(x, self.width)) if large else components(x, self.width, seed=seed)
+        if scale.in_memory:
+            self.targets, vectors = components(x, self.width, seed=seed)
+        else:
+            vectors = right_vectors(x, self.width, scale=scale)
         basis[:, : vectors.shape[1]] = torch.from_numpy(vectors)
-        self.targets = values
 
     @property
     def ready(self) -> bool:
-        """Whether there is something to decode."""
-        return self._prepared
+        """Whether there are targets."""
+        return self._ready
 
-    def wanted(self, batch: Batch) -> Tensor:
-        """Return the targets of the centres, shape ``(C, width)``; columns that there are not are zeros."""
+    def targets_of(self, batch: Batch) -> Tensor:
+        """Return the targets of the centres, shape ``(C, width)``; missing columns are zeros."""
         if self.targets is not None:
-            return super().wanted(batch)
+            return super().targets_of(batch)
         return (batch.x @ cast(Tensor, self.basis))[: batch.num_centres]
 
 
-class LinkReconstruction(Reconstruction):
-    """Decodes the leading components of D^−½ A D^−½, where links can be foretold from other links.
+class LinkDecoder(Decoder):
+    """Decodes the leading components of D^−½ A D^−½, where links can be predicted from other links.
 
-    ``share`` is how much better than chance they can, 0 to 1, found without labels: what the loss is to be weighted by.
+    Attributes:
+        predictability: 2 AUC − 1 of held-out links, at least 0, found without labels (`link_auc`): the weight of the
+            loss. Where links carry no pattern it is 0.
     """
 
-    share = 0.0
+    predictability = 0.0
 
-    def prepare(self, graph: Graph, *, known: NDArray[np.float32] | None, seed: int) -> None:
-        """Make the targets.
+    def prepare(self, graph: Graph, *, known: NDArray[np.float32] | None, seed: int, scale: Scale) -> None:
+        """Compute the targets.
 
         Args:
             graph: the graph; without links there is nothing to decode.
             known: embeddings of its nodes before a warm start, shape ``(N, dim)``, or none. The components of a grown
-                graph have other axes; they are turned to fit what the decoder says of the graph already.
+                graph have other axes, which are rotated to the decoder's present output.
             seed: of the components.
+            scale: whether the components are computed at once or by blocks.
         """
-        self.targets, self.share = None, 0.0
+        self.targets, self.predictability = None, 0.0
         if not graph.num_arcs:
             return
-        self.share = max(0.0, 2 * link_auc(graph, seed=seed) - 1)
-        if graph.num_nodes > out_of_core.LARGE and not graph.directed:
+        self.predictability = max(0.0, 2 * link_auc(graph, seed=seed, scale=scale) - 1)
+        if scale.in_memory or graph.directed:
+            values = truncated_svd(normalised_matrix(graph.adjacency()), self.width, seed=seed)
+        else:
             width = min(self.width, most_columns(graph.num_nodes))
             sizes, values = symmetric_components(Averages(graph).normalised, graph.num_nodes, width, seed=seed)
             values *= sizes.astype(np.float32)
             values = out_of_core.put_away(values)  # a batch needs the rows of its centres
-        else:
-            values = truncated_svd(normalised_matrix(graph.adjacency()), self.width, seed=seed)
         if known is not None:
-            values = self._turned(np.pad(values, ((0, 0), (0, self.width - values.shape[1]))), known)
+            values = self._rotated(np.pad(values, ((0, 0), (0, self.width - values.shape[1]))), known)
         self.targets = values
 
-    def _turned(self, values: NDArray[np.float32], known: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _rotated(self, values: NDArray[np.float32], known: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return values times the orthogonal matrix that brings them nearest to the decoder's output."""
         shared = np.zeros((self.width, self.width), np.float32)
         for begin, block in out_of_core.blocks(known):
             rows = torch.from_numpy(np.array(block)).to(self.decoder.weight.device)

@@ -1,0 +1,148 @@
+"""The networks of DSSL around its encoder, and the links of a batch as its loss takes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor, nn
+
+from dssl.kernels.fused import PReLU, unit
+from dssl.kernels.link_posterior import Plan
+from dssl.methods.dssl import posterior
+from dssl.nn.batches import Batch
+from dssl.nn.encoders import Dense
+from dssl.nn.operators import Operator
+from dssl.runtime import distributed
+
+
+class Projection(nn.Module):
+    """From an embedding to the unit vector in the loss: an optional projector, optional centring, length one.
+
+    Args:
+        dim: length of the embedding and of the result.
+        projector: whether a network with one hidden layer comes first.
+        center: whether the mean is subtracted.
+    """
+
+    def __init__(self, dim: int, *, projector: bool, center: bool) -> None:
+        super().__init__()
+        self.projector = nn.Sequential(Dense(dim, dim), PReLU(), Dense(dim, dim)) if projector else nn.Identity()
+        self.center = Center(dim) if center else None
+
+    def forward(self, embedding: Tensor, count: int | None = None) -> Tensor:
+        """Return unit vectors, shape ``(n, dim)``; the first ``count`` rows are centres, by default all."""
+        projected = self.projector(embedding)
+        if self.center is not None:
+            projected = self.center(projected, len(projected) if count is None else count)
+        return unit(projected)
+
+
+class Center(nn.Module):
+    """Subtract the mean of the batch's centres, of all processes; outside training, the running mean.
+
+    In an epoch each node is a centre once; as a neighbour it is sampled the more often the more links it has.
+    """
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(dim))
+
+    def forward(self, h: Tensor, count: int) -> Tensor:
+        """Centre h of shape ``(n, dim)``; the first ``count`` rows are centres."""
+        mean = cast(Tensor, self.mean)
+        if not self.training:
+            return h - mean
+        now, _ = distributed.mean_rows(h[:count])
+        with torch.no_grad():
+            mean.lerp_(now, 0.1)
+        return h - now
+
+
+class Head(nn.Module):
+    """The inference network h of Eq. 6: one hidden layer on the concatenation or the product of v and z.
+
+    Entries of unit vectors are of order 1/√d, so the input is scaled to entries of order one.
+
+    Args:
+        dim: length d of v and z.
+        num_factors: K.
+        product: whether v and z are multiplied, instead of concatenated.
+        uniform: whether the network is ignored, and every posterior is 1/K (ablation A5).
+    """
+
+    def __init__(self, dim: int, num_factors: int, *, product: bool, uniform: bool) -> None:
+        super().__init__()
+        self.num_factors, self.product, self.uniform = num_factors, product, uniform
+        self.scale = float(dim) if product else float(np.sqrt(dim))
+        self.first = Dense(dim, dim)
+        self.second = None if product else Dense(dim, dim, bias=False)
+        self.out = Dense(dim, num_factors, bias=False)
+        self.out_bias = nn.Parameter(torch.zeros(num_factors))
+
+    def split(self, v: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the hidden layer of [v; z] as a sum of a part for each end: W₁ [v; z] + b₁ = a + b."""
+        assert self.second is not None
+        first, second = self.scale * self.first.weight, self.scale * self.second.weight  # smaller than v and z
+        return torch.addmm(cast(Tensor, self.first.bias), v, first), z @ second
+
+    def forward(self, v: Tensor, z: Tensor, start: Tensor, end: Tensor) -> Tensor:
+        """Return the logits of the links from ``start`` to ``end``, shape ``(A, K)``.
+
+        The gradient of ``v[start]`` is summed in an order that depends on threads. `index_select`, here and elsewhere,
+        has a fixed order, so that a seed gives the same bits each time.
+        """
+        start, end = start.to(v.device), end.to(v.device)
+        if self.uniform:
+            return v.new_zeros(start.shape[0], self.num_factors)
+        if self.product:
+            hidden = self.first(self.scale * v.index_select(0, start) * z.index_select(0, end))
+        else:
+            first, second = self.split(v, z)
+            hidden = first.index_select(0, start) + second.index_select(0, end)
+        return cast(Tensor, self.out(torch.relu(hidden))) + self.out_bias
+
+    def posteriors(self, links: Links, v: Tensor, z: Tensor) -> posterior.Posteriors:
+        """Return the sums of q (Eq. 6) over all links, without a row per link where possible."""
+        if self.uniform:
+            return posterior.uniform(links.weights, self.num_factors, v.device)
+        if self.product:
+            start, end, _ = posterior.rows(links.weights, v.device)
+            return posterior.from_rows(links.weights, self(v, z, start, end))
+        hidden = self.split(v, z)
+        return posterior.from_head(links.weights, *hidden, self.out.weight.T, self.out_bias, plan=links.plan)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Links:
+    """The links from the centres of a batch to its nodes, with weights w_ij that sum to 1 for each centre.
+
+    Args:
+        weights: w, shape ``(C, n)``.
+        plan: the same for the compiled pass of the inference network.
+        mean: the same as an operator: the mean over a centre's neighbours.
+        by_centre: Σ_j w_ij, shape ``(C,)``: 1, or 0 for a centre without neighbours.
+        by_neighbour: Σ_i w_ij, shape ``(n,)``.
+        active: number of centres with neighbours, shape ``(1,)``.
+    """
+
+    weights: sparse.csr_array
+    plan: Plan
+    mean: Operator
+    by_centre: Tensor
+    by_neighbour: Tensor
+    active: Tensor
+
+    @classmethod
+    def of(cls, batch: Batch) -> Links:
+        """Return the links of a batch."""
+        weights, device = batch.links, batch.device
+        by_centre, by_neighbour = (
+            torch.from_numpy(np.asarray(weights.sum(axis=axis), np.float32)).to(device) for axis in (1, 0)
+        )
+        active = torch.tensor([float((np.diff(weights.indptr) > 0).sum())], device=device)
+        mean = Operator.build(weights, symmetric=False, device=device)
+        return cls(weights, Plan.build(weights), mean, by_centre, by_neighbour, active)
