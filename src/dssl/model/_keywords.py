@@ -104,14 +104,13 @@ class DSSLKeywords(Keywords):
         self,
         *,
         num_factors: int = 8,
-        relation: Literal["shift", "map"] = "shift",
         shift_scale: float = 0.6,
         prototype_variance: float = 0.2,
         link_variance: float = 0.1,
         momentum: float = 0.99,
-        estimator: Literal["exact", "gumbel", "gumbel-soft"] = "exact",
+        estimator: Literal["exact", "gumbel"] = "exact",
         temperature: float = 0.5,
-        inference: Literal["amortised", "exact", "uniform"] = "amortised",
+        inference: Literal["amortised", "uniform"] = "amortised",
         head: Literal["concat", "product"] = "concat",
         local_weight: float = 1.0,
         global_weight: float = 1.0,
@@ -124,9 +123,7 @@ class DSSLKeywords(Keywords):
         reconstruction_dim: int = 256,
         link_reconstruction_weight: float = 5.0,
         link_reconstruction_dim: int = 128,
-        negatives: int = 0,
         distillation_weight: float = 1.0,
-        factor_readout: bool = False,
         encoder: Literal["gcn", "gat", "sage", "gin", "mlp", "hops"] | nn.Module = "hops",
         dim: int | None = None,
         hidden_dim: int = 64,
@@ -159,14 +156,13 @@ class DSSLKeywords(Keywords):
 
         Args:
             num_factors: Number of latent factors [K].
-            relation: Transformation of a node into its neighbour: a vector or a matrix per factor.
-            shift_scale: Scale of the shift or matrix of a factor [beta].
+            shift_scale: Scale of the shift of a factor [beta].
             prototype_variance: Variance of nodes around prototypes [sigma1^2].
             link_variance: Variance of a neighbour around its prediction [sigma2^2].
             momentum: Fraction of the target encoder kept in each step [tau].
-            estimator: Estimator of the mean over the factors.
-            temperature: Temperature of the Gumbel estimators [gamma].
-            inference: Posterior of a link: a network, the closed form, or uniform.
+            estimator: Expectation over the factors: exact, or one Gumbel-softmax draw per link [Eq. 7].
+            temperature: Temperature of the Gumbel-softmax [gamma].
+            inference: Posterior of a link: a network, or uniform.
             head: Combination of two nodes in the inference network.
             local_weight: Weight of predicting the neighbours.
             global_weight: Weight of agreeing with the prototypes.
@@ -179,9 +175,7 @@ class DSSLKeywords(Keywords):
             reconstruction_dim: Number of principal components of the features to reconstruct.
             link_reconstruction_weight: Weight of reconstructing the links, if they are predictable.
             link_reconstruction_dim: Number of components of the links to reconstruct.
-            negatives: Random nodes per node in the repulsion term.
             distillation_weight: Weight of distilling clusters of linked pairs into the factors.
-            factor_readout: Whether a mean of the neighbours per factor is appended to the vector.
             encoder: Encoder architecture, or a torch module.
             dim: Length of the trained vector of a node. By default the output width of a custom encoder, otherwise 64.
             hidden_dim: Width of the hidden layers.
