@@ -1,0 +1,62 @@
+"""Embed customers that arrive after the fit, without training, and find the most similar old ones.
+
+    python examples/new_nodes.py [--epochs 40]
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+import dssl
+
+
+def write_week(folder: Path, week: int, customers: int) -> None:
+    """Write the customers so far and their contacts; customers of the same group have similar features."""
+    random = np.random.default_rng(0)
+    group = np.arange(customers) % 4
+    with (folder / f"customers-{week}.csv").open("w", newline="") as file:
+        rows = [(f"c{i}", random.normal(group[i], 0.4), random.normal(-group[i], 0.4)) for i in range(customers)]
+        csv.writer(file).writerows([("id", "spend", "visits"), *rows])
+    contacts = set()
+    while len(contacts) < 4 * customers:
+        a, b = random.integers(customers, size=2)
+        if a != b and random.random() < (0.9 if group[a] == group[b] else 0.1):
+            contacts.add((f"c{min(a, b)}", f"c{max(a, b)}"))
+    with (folder / f"contacts-{week}.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("source", "target"), *sorted(contacts)])
+
+
+def main() -> None:
+    """Fit on week 1, embed week 2."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--epochs", type=int, default=40, help="passes over the graph")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_week(folder, 1, customers=200)
+        write_week(folder, 2, customers=240)
+        first = dssl.load(folder / "contacts-1.csv", nodes=folder / "customers-1.csv")
+        model = dssl.DSSL(num_factors=4, dim=16, epochs=options.epochs, seed=0).fit(first)
+        model.save(folder / "model")
+
+        model = dssl.load_model(folder / "model")  # a week later
+        second = dssl.load(
+            folder / "contacts-2.csv",
+            nodes=folder / "customers-2.csv",
+            encoding=first.encoding,  # same scaling and categories as in week 1
+        )
+    vectors = model.embed(second)
+    for new in ("c200", "c201", "c239"):
+        similar, cosine = vectors.most_similar(new, top=3)
+        print(f"{new}: similar to", ", ".join(f"{i} ({c:.2f})" for i, c in zip(similar.to_pylist(), cosine, strict=True)))
+    groups = [int(str(i)[1:]) % 4 for i in vectors.most_similar("c200", top=10)[0].to_pylist()]
+    print(f"fraction of the 10 most similar to c200 in the same group: {np.mean(np.equal(groups, 200 % 4)):.1f}")
+
+
+if __name__ == "__main__":
+    main()
