@@ -42,7 +42,8 @@ types: venv
 	$(BIN)/mypy
 
 unit: venv
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --cov --cov-report=
+	@total=$$($(BIN)/coverage report --format=total); code=$$?; echo "coverage: $$total % of the lines"; exit $$code
 
 # The formatter and the linter come from npm; the unit tests need node alone.
 js: ## format check, lint and unit tests of the JavaScript
@@ -65,6 +66,16 @@ generate: venv ## regenerate the code and the pages that follow from the setting
 	$(BIN)/python -m dssl.config.keywords > src/dssl/model/_keywords.new && mv src/dssl/model/_keywords.new src/dssl/model/_keywords.py
 	$(BIN)/dssl settings --markdown > docs/configuration.new && mv docs/configuration.new docs/configuration.md
 
+# The wheel is installed alone, without extras, with the tested versions.
+dist: venv ## wheel and sdist to dist/, and a smoke test of the wheel in an empty environment
+	rm -rf dist build/empty build/smoke
+	$(BIN)/python -m build --outdir dist . >/dev/null
+	$(PYTHON) -m venv build/empty
+	build/empty/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
+	build/empty/bin/dssl --version
+	build/empty/bin/dssl fit synthetic:h=0.3,nodes=200,classes=3 --out build/smoke --set epochs=2 --set splits=2 --quiet
+	build/empty/bin/dssl evaluate build/smoke
+
 slow: venv ## the tests that take long
 	$(BIN)/pytest -m slow
 
@@ -82,4 +93,4 @@ results: venv ## the tables of results/ (many hours from nothing; what is stored
 	$(BIN)/python benchmarks/decoupling.py
 
 clean: ## remove the environment, runs and caches
-	rm -rf .venv node_modules runs build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv node_modules runs build dist .coverage* .mypy_cache .ruff_cache .pytest_cache

@@ -1,6 +1,6 @@
 """Train with an encoder of your own: any torch module with `forward(x, edge_index)`.
 
-    python examples/custom_encoder.py [--epochs 20]
+python examples/custom_encoder.py [--epochs 20]
 """
 
 from __future__ import annotations

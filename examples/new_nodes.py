@@ -1,6 +1,6 @@
 """Embed customers that arrive after the fit, without training, and find the most similar old ones.
 
-    python examples/new_nodes.py [--epochs 40]
+python examples/new_nodes.py [--epochs 40]
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ def main() -> None:
     vectors = model.embed(second)
     for new in ("c200", "c201", "c239"):
         similar, cosine = vectors.most_similar(new, top=3)
-        print(f"{new}: similar to", ", ".join(f"{i} ({c:.2f})" for i, c in zip(similar.to_pylist(), cosine, strict=True)))
+        print(
+            f"{new}: similar to", ", ".join(f"{i} ({c:.2f})" for i, c in zip(similar.to_pylist(), cosine, strict=True))
+        )
     groups = [int(str(i)[1:]) % 4 for i in vectors.most_similar("c200", top=10)[0].to_pylist()]
     print(f"fraction of the 10 most similar to c200 in the same group: {np.mean(np.equal(groups, 200 % 4)):.1f}")
 

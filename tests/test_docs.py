@@ -46,4 +46,6 @@ def test_the_code_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.
 def test_every_page_is_linked_or_in_the_navigation() -> None:
     navigation = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
     for page in DOCS.rglob("*.md"):
+        if page.parent.name in {"methods", "decisions"} and page.name != "README.md":
+            continue  # added by docs/site/hooks.py
         assert page.relative_to(DOCS).as_posix() in navigation, f"{page.name} is missing in mkdocs.yml"

@@ -33,6 +33,30 @@ LOADED = re.compile(
 )
 
 
+def on_config(config: Any) -> Any:
+    """Replace the index page of a folder in the navigation by all pages of the folder."""
+    config["nav"] = [_expanded(entry) for entry in config["nav"]]
+    return config
+
+
+def _expanded(entry: Any) -> Any:
+    if isinstance(entry, dict):
+        ((title, value),) = entry.items()
+        if isinstance(value, list):
+            return {title: [_expanded(each) for each in value]}
+        if value in ("methods/README.md", "decisions/README.md"):
+            folder = ROOT / "docs" / Path(value).parent
+            pages = sorted(path for path in folder.glob("*.md") if path.name != "README.md")
+            pages.sort(key=lambda path: path.name != "dssl.md")
+            return {title: [value, *({_title(path): path.relative_to(ROOT / "docs").as_posix()} for path in pages)]}
+    return entry
+
+
+def _title(path: Path) -> str:
+    """The heading of a page up to a colon."""
+    return path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ").partition(":")[0]
+
+
 def on_files(files: Files, *, config: Any) -> Files:
     """Add the project's own pages and the stored results."""
     paths = [ROOT / name for name in PROJECT]
