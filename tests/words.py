@@ -46,7 +46,7 @@ WORDS = {
         "name the thing: no noun clause that begins with what"
     ),
     r"that there (?:is|are|was|were)": "name the thing",
-    r"(?<!there\s)(?:is|are) (?:no|none)(?! (?:longer|more|less|better|worse|faster|larger))": "is not a",
+    r"(?<!there\s)(?:is|are) no(?! (?:longer|more|less|better|worse|faster|larger))": "is not a",
     r"asked for|asked to": "requested, required",
     r"and the like": "and so on, for example",
     r"hardly|plainly": "leave it out, or give the number",
