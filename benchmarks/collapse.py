@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 
 import dssl
-from dssl.evaluation import pictures
+from dssl.studies import charts
 
 MEASURES = {
     "local": "local loss: how far neighbours are from their prediction",
@@ -31,7 +31,7 @@ def main() -> None:
         model = dssl.Embedder(preset=preset, epochs=options.epochs).fit(graph)
         runs[f"preset = {preset}"] = model.metrics_
         print(preset, {name: round(model.metrics_[-1][name], 3) for name in MEASURES}, *model.warnings_, sep="\n  ")
-    pictures.comparison(runs, MEASURES, options.out, title=f"{options.graph}, {options.epochs} epochs")
+    charts.comparison(runs, MEASURES, options.out, title=f"{options.graph}, {options.epochs} epochs")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,9 @@ import numpy as np
 
 from dssl.runtime import files
 from dssl.studies import experiments
-from dssl.studies.experiments import Job, Record
+from dssl.studies.experiments import Job
+from dssl.studies.records import Record, View
+from dssl.studies.records import records as read_records
 
 OFF = {"local_weight": 0.0, "global_weight": 0.0, "entropy_weight": 0.0, "balance_weight": 0.0}
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -68,21 +70,21 @@ MEASURES = {
     "Links: the same with negatives drawn by degree (%)": lambda r: links(r, "probe_degree_auc"),
     "Links: AUC of the cosine, uniform negatives (%)": lambda r: links(r, "cosine_uniform_auc"),
     "Links: AUC of the model's own likelihood (Eq. 1), uniform negatives (%)": lambda r: (
-        100 * r["links_model"]["model_uniform_auc"] if "links_model" in r else None
+        100 * r.links_model["model_uniform_auc"] if r.links_model else None
     ),
     "Links: AUC of the model's own likelihood, negatives drawn by degree (%)": lambda r: (
-        100 * r["links_model"]["model_degree_auc"] if "links_model" in r else None
+        100 * r.links_model["model_degree_auc"] if r.links_model else None
     ),
 }
 
 
-def probe(record: Record, view: str) -> float | None:
-    found = record["views"].get(view, {}).get("probe")
-    return None if found is None else 100 * float(np.mean(found["accuracy"]))
+def probe(record: Record, view: View) -> float | None:
+    found = record.views[view].probe if view in record.views else {}
+    return 100 * float(np.mean(found["accuracy"])) if found else None
 
 
 def links(record: Record, name: str) -> float | None:
-    return 100 * float(record["views"]["trained"]["links"][name])
+    return 100 * float(record.views["trained"].links[name])
 
 
 def tables(records: list[Record]) -> str:
@@ -97,7 +99,7 @@ def tables(records: list[Record]) -> str:
     graphs = list(dict.fromkeys(group(record) for record in records))
     order = [*PLANTED, *SYNTHETIC, *REAL]
     graphs.sort(key=lambda name: order.index(name) if name in order else len(order))
-    rows = [name for name in (*VARIANTS, *REMOVED) if any(record["row"] == name for record in records)]
+    rows = [name for name in (*VARIANTS, *REMOVED) if any(record.row == name for record in records)]
     for title, measure in MEASURES.items():
         text += [
             "",
@@ -109,9 +111,9 @@ def tables(records: list[Record]) -> str:
         for graph in graphs:
             values = {
                 name: {
-                    record["seed"]: value
+                    record.seed: value
                     for record in records
-                    if group(record) == graph and record["row"] == name and (value := measure(record)) is not None
+                    if group(record) == graph and record.row == name and (value := measure(record)) is not None
                 }
                 for name in rows
             }
@@ -125,7 +127,7 @@ def tables(records: list[Record]) -> str:
 
 
 def group(record: Record) -> str:
-    return record["graph"].partition(",seed=")[0]
+    return record.graph.partition(",seed=")[0]
 
 
 def spread(values: list[float]) -> str:
@@ -158,11 +160,11 @@ def main() -> None:
     def show(job: Job, record: Record) -> None:
         nonlocal done
         done += 1
-        what = record.get("error", f"{record.get('seconds', 0):.0f} s")
+        what = record.error or f"{record.seconds:.0f} s"
         print(f"{done}/{len(todo)} {job.graph} {job.row} seed {job.seed}: {what}", flush=True)
 
     experiments.run(todo, options.out, workers=options.workers, on_record=show)
-    text = tables(experiments.records(options.out))
+    text = tables(read_records(options.out))
     files.write_text(options.out.with_suffix(".md"), text)
     print(text)
 

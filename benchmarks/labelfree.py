@@ -21,7 +21,8 @@ from scipy import stats
 
 from dssl.runtime import files
 from dssl.studies import experiments
-from dssl.studies.experiments import Job, Record
+from dssl.studies.experiments import Job
+from dssl.studies.records import Record
 
 DEFAULT = "default"
 NOTHING = {"reconstruction_weight": 0.0, "link_reconstruction_weight": 0.0}
@@ -50,17 +51,17 @@ MEASURES: dict[str, tuple[Find, bool]] = {
     "CH of factors": (lambda r: label_free(r, "calinski_harabasz_factors"), True),
     "alignment": (lambda r: label_free(r, "alignment"), False),
     "uniformity": (lambda r: label_free(r, "uniformity"), False),
-    "loss": (lambda r: r.get("health", {}).get("loss"), False),
+    "loss": (lambda r: r.health.get("loss"), False),
 }
 
 
 def label_free(record: Record, name: str) -> float | None:
-    value: float | None = record["views"]["embedding"]["label_free"].get(name)
+    value: float | None = record.views["embedding"].label_free.get(name)
     return value
 
 
 def accuracy(record: Record) -> float:
-    return 100 * float(np.mean(record["views"]["embedding"]["probe"]["accuracy"]))
+    return 100 * float(np.mean(record.views["embedding"].probe["accuracy"]))
 
 
 def jobs(graphs: list[str], variants: list[str], seeds: int, splits: int) -> list[Job]:
@@ -77,7 +78,7 @@ def by_variant(records: list[Record], find: Find) -> dict[str, float]:
     """Mean over the seeds of each variant; variants where it is not defined are left out."""
     found: dict[str, list[float | None]] = {}
     for record in records:
-        found.setdefault(record["row"], []).append(find(record))
+        found.setdefault(record.row, []).append(find(record))
     return {
         name: float(np.mean([value for value in values if value is not None]))
         for name, values in found.items()
@@ -104,10 +105,10 @@ def chosen(records: list[Record], find: Find, *, more: bool) -> float | None:
 
 
 def page(records: list[Record]) -> str:
-    graphs = list(dict.fromkeys(record["graph"] for record in records))
-    on = {graph: [record for record in records if record["graph"] == graph] for graph in graphs}
-    count = len({record["row"] for record in records})
-    seeds = len({record["seed"] for record in records})
+    graphs = list(dict.fromkeys(record.graph for record in records))
+    on = {graph: [record for record in records if record.graph == graph] for graph in graphs}
+    count = len({record.row for record in records})
+    seeds = len({record.seed for record in records})
     t = stats.t.ppf(0.975, max(count - 2, 1))
     bound = t / np.sqrt(count - 2 + t * t)
     lines = [
@@ -171,11 +172,11 @@ def main() -> None:
     def told(job: Job, record: Record) -> None:
         nonlocal done
         done += 1
-        result = record.get("error") or f"{accuracy(record):.1f}%"
+        result = record.error or f"{accuracy(record):.1f}%"
         print(f"{done}/{len(asked)} {job.graph}, {job.row}, seed {job.seed}: {result}", flush=True)
 
     found = experiments.run(asked, options.out, workers=options.workers, on_record=told)
-    files.write_text(options.out.with_suffix(".md"), page([record for record in found if "error" not in record]))
+    files.write_text(options.out.with_suffix(".md"), page([record for record in found if not record.error]))
     print(options.out.with_suffix(".md").read_text())
 
 

@@ -17,8 +17,10 @@ import numpy as np
 
 from dssl.runtime import files
 from dssl.studies import experiments
-from dssl.studies.experiments import Job, Record
+from dssl.studies.experiments import Job
 from dssl.studies.paper import numbers
+from dssl.studies.records import Record
+from dssl.studies.records import records as read_records
 
 BASE = {"encoder": "gcn", "skip": False, "distillation_weight": 0.0}
 CANDIDATES: dict[str, dict[str, Any]] = {
@@ -43,8 +45,8 @@ def jobs(graphs: list[str], candidates: list[str]) -> list[Job]:
 
 def table(records: list[Record]) -> str:
     """A line per candidate, a column per graph, the chosen one bold, the paper's number above."""
-    graphs = [graph for graph in GRAPHS if any(record["graph"] == graph for record in records)]
-    found = {(record["row"], record["graph"]): record["views"]["embedding"]["probe"] for record in records}
+    graphs = [graph for graph in GRAPHS if any(record.graph == graph for record in records)]
+    found = {(record.row, record.graph): record.views["embedding"].probe for record in records}
     chosen = {
         graph: max((row for row in CANDIDATES if (row, graph) in found), key=lambda row: mean(found[row, graph], "val"))
         for graph in graphs
@@ -87,8 +89,8 @@ def main() -> None:
     todo = jobs(options.graphs, options.candidates)
 
     def show(job: Job, record: Record) -> None:
-        print(f"{job.graph} {job.row}: {record.get('error', str(record.get('seconds')) + ' s')}", flush=True)
-        files.write_text(options.out.with_suffix(".md"), table(experiments.records(options.out)))
+        print(f"{job.graph} {job.row}: {record.error or f'{record.seconds} s'}", flush=True)
+        files.write_text(options.out.with_suffix(".md"), table(read_records(options.out)))
 
     experiments.run(todo, options.out, workers=options.workers, on_record=show)
     print(options.out.with_suffix(".md").read_text())

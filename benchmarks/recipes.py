@@ -29,8 +29,10 @@ from dssl.config.fields import locate
 from dssl.config.methods import METHODS
 from dssl.runtime import files
 from dssl.studies import experiments
-from dssl.studies.experiments import Job, Record
+from dssl.studies.experiments import Job
 from dssl.studies.paper import numbers
+from dssl.studies.records import Record
+from dssl.studies.records import records as read_records
 
 Tried = Mapping[str, Mapping[str, Mapping[str, Any]]]  # what each candidate of a method changes
 DEFAULTS = "defaults"
@@ -149,7 +151,7 @@ def public_jobs(methods: list[str], graphs: list[str]) -> list[Job]:
 
 def finals(methods: list[str], graphs: list[str], records: list[Record]) -> list[Job]:
     """The best of the first trainings on the public splits, with the other seeds."""
-    first = _validation([record for record in records if record["seed"] == 0], "public")
+    first = _validation([record for record in records if record.seed == 0], "public")
     found = []
     for graph in ("cora", "citeseer"):
         for method in ROWS:
@@ -184,9 +186,9 @@ def _validation(records: list[Record], protocol: str) -> dict[tuple[str, str], t
     """How many trainings, and their mean validation accuracy in percent, by row and graph."""
     found: dict[tuple[str, str], list[float]] = {}
     for record in records:
-        if record["protocol"] == protocol:
-            accuracy = 100 * float(np.mean(record["views"]["embedding"]["probe"]["val_accuracy"]))
-            found.setdefault((record["row"], record["graph"]), []).append(accuracy)
+        if record.protocol == protocol:
+            accuracy = 100 * float(np.mean(record.views["embedding"].probe["val_accuracy"]))
+            found.setdefault((record.row, record.graph), []).append(accuracy)
     return {key: (len(values), float(np.mean(values))) for key, values in found.items()}
 
 
@@ -264,12 +266,12 @@ def main() -> None:
     options = parser.parse_args()
 
     def show(job: Job, record: Record) -> None:
-        print(f"{job.graph} {job.row}: {record.get('error', str(record.get('seconds')) + ' s')}", flush=True)
-        files.write_text(options.out.with_suffix(".md"), table(experiments.records(options.out)))
+        print(f"{job.graph} {job.row}: {record.error or f'{record.seconds} s'}", flush=True)
+        files.write_text(options.out.with_suffix(".md"), table(read_records(options.out)))
 
     wanted = [*jobs(options.methods, options.graphs), *public_jobs(options.methods, options.graphs)]
     experiments.run(wanted, options.out, workers=options.workers, on_record=show)
-    last = finals(options.methods, options.graphs, experiments.records(options.out))
+    last = finals(options.methods, options.graphs, read_records(options.out))
     experiments.run(last, options.out, workers=options.workers, on_record=show)
 
 

@@ -12,9 +12,9 @@ import pytest
 from dssl.config.methods import METHODS
 from dssl.config.recipes import read_recipe, recipes
 from dssl.config.resolve import resolve
-from dssl.studies import experiments
 from dssl.studies.paper import numbers
 from dssl.studies.paper.plans import PLANETOID
+from dssl.studies.records import records as read_records
 
 ROOT = Path(__file__).parents[2]
 OTHERS = [name for name in METHODS if name != "dssl"]
@@ -57,7 +57,7 @@ def test_published_numbers_are_of_the_public_splits() -> None:
 
 
 def test_recipes_are_what_validation_chose(benchmark: ModuleType) -> None:
-    records = experiments.records(ROOT / "results" / "recipes")
+    records = read_records(ROOT / "results" / "recipes")
     assert {*benchmark.CANDIDATES, *benchmark.AUTHORS} == set(OTHERS)
     for method in benchmark.CANDIDATES:
         recipe = read_recipe(method)
@@ -77,9 +77,9 @@ def test_recipes_of_the_authors_differ_from_graph_to_graph(benchmark: ModuleType
 
 
 def test_the_table_is_that_of_the_records(benchmark: ModuleType) -> None:
-    records = experiments.records(ROOT / "results" / "recipes")
+    records = read_records(ROOT / "results" / "recipes")
     assert (ROOT / "results" / "recipes.md").read_text() == benchmark.table(records)
-    tried = {(record["graph"], record["row"], record["protocol"], str(record["settings"])) for record in records}
+    tried = {(record.graph, record.row, record.protocol, str(record.settings)) for record in records}
     methods = list(benchmark.CANDIDATES)
     every = [*benchmark.jobs(methods, benchmark.GRAPHS), *benchmark.public_jobs(methods, benchmark.GRAPHS)]
     assert tried == {(job.graph, job.row, job.protocol, str(job.settings)) for job in every}

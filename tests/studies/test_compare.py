@@ -17,10 +17,11 @@ from dssl.config.resolve import parse
 from dssl.config.schema import GraphSettings
 from dssl.errors import ConfigError, DatasetError, RunError
 from dssl.runtime import processes
-from dssl.studies import compare, experiments
+from dssl.studies import compare, experiments, judge
 from dssl.studies.compare import Comparison, Line
-from dssl.studies.experiments import Job, Record
-from dssl.studies.paper.plans import SANITY
+from dssl.studies.entries import SANITY
+from dssl.studies.experiments import Job
+from dssl.studies.records import Record, records
 from dssl.studies.results_table import Cell
 
 TINY = "synthetic:h=0.3,nodes=60,classes=3,degree=4,features=6"
@@ -58,8 +59,8 @@ def test_every_method_and_baseline_has_a_line(tmp_path: Path, inline: None) -> N
         assert line.links is None
         assert bool(line.seconds) == (line.name != "majority")
     assert [path.name for path in written] == ["compare.md", "compare.csv", "compare.svg"]
-    (untrained,) = (r for r in experiments.records(tmp_path / "runs") if r["row"] == "random-encoder")
-    assert untrained["epochs"] == 0  # whatever is set for the methods
+    (untrained,) = (r for r in records(tmp_path / "runs") if r.row == "random-encoder")
+    assert untrained.epochs == 0  # whatever is set for the methods
     page = written[0].read_text(encoding="utf-8")
     assert page.count("\n| ") == len(names) + 2
     assert "train.epochs=1" in page
@@ -71,13 +72,13 @@ def test_a_second_call_trains_nothing_and_more_seeds_train_the_missing(
     tmp_path: Path, inline: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[tuple[str, int]] = []
-    original = experiments.perform
+    original = judge.perform
 
-    def counted(job: experiments.Job) -> experiments.Record:
+    def counted(job: Job) -> Record:
         done.append((job.row, job.seed))
         return original(job)
 
-    monkeypatch.setattr(experiments, "perform", counted)
+    monkeypatch.setattr(judge, "perform", counted)
     first, _ = side_by_side(TINY, tmp_path, methods=("dgi", "raw"))
     again, _ = side_by_side(TINY, tmp_path, methods=("dgi", "raw"))
     assert done == [("dgi", 0), ("raw", 0)]
@@ -97,7 +98,7 @@ def test_a_file_that_changed_is_compared_anew_and_without_labels_links_are_ranke
     assert {line.name for line in found.lines} == {"adjacency", "random-encoder", "gae"}
     edges.write_text("\n".join(f"n{a},n{b}" for a, b in ring[:-7]), encoding="utf-8")
     side_by_side(str(edges), tmp_path / "out", methods=("gae",))
-    keys = [record["key"] for record in experiments.records(tmp_path / "out" / "runs") if record["row"] == "gae"]
+    keys = [record.key for record in records(tmp_path / "out" / "runs") if record.row == "gae"]
     assert len(set(keys)) == len(keys) == 2
     with pytest.raises(ConfigError, match="no labels"):
         side_by_side(str(edges), tmp_path / "out", methods=("gae",), links=False)
@@ -141,7 +142,7 @@ def test_settings_of_the_encoder_are_for_the_methods_that_have_one(tmp_path: Pat
     settings = {**QUICK, "encoder.name": "gat", "train.learning_rate": 0.1}
     found, _ = side_by_side(TINY, tmp_path, methods=("line", "gae"), settings=settings)
     assert not found.failed
-    given = {record["row"]: record["settings"] for record in experiments.records(tmp_path / "runs")}
+    given = {record.row: record.settings for record in records(tmp_path / "runs")}
     assert given["gae"]["encoder.name"] == "gat"
     assert set(given["line"]) == {"method", "train.epochs", "encoder.dim"}
 
@@ -157,9 +158,7 @@ def test_the_direction_of_links_is_kept_if_asked_for(tmp_path: Path, inline: Non
         found, _ = side_by_side(str(edges), tmp_path / str(directed), **options)
         tables[directed] = {line.name: line.accuracy for line in found.lines}
         assert ("links one way" in found.notes[0]) == directed
-        loaded = experiments._graph(Job(str(edges), "gae", read={**read, **({"directed": True} if directed else {})}))[
-            0
-        ]
+        loaded = judge.graph_of(Job(str(edges), "gae", read={**read, **({"directed": True} if directed else {})}))[0]
         assert loaded.directed == directed
     assert tables[True]["raw"] == tables[False]["raw"]
     assert tables[True]["gae"] != tables[False]["gae"]
@@ -170,16 +169,16 @@ def test_the_direction_of_links_is_kept_if_asked_for(tmp_path: Path, inline: Non
 def test_a_method_whose_process_is_killed_is_left_out_and_the_others_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = experiments._perform_alone
-    monkeypatch.setattr(experiments, "_perform_alone", killed)
+    real = judge.perform_alone
+    monkeypatch.setattr(judge, "perform_alone", killed)
     with pytest.raises(RunError, match=r"nothing could be compared: a worker process was killed"):
         side_by_side(TINY, tmp_path, methods=("raw",))
     assert not (tmp_path / "compare.md").exists()
-    monkeypatch.setattr(experiments, "_perform_alone", killed_if_hops)
+    monkeypatch.setattr(judge, "perform_alone", killed_if_hops)
     found, _ = side_by_side(TINY, tmp_path, methods=("hops", "raw"))
     assert [line.name for line in found.lines] == ["raw"]
     assert found.failed[0].startswith("hops: a worker process was killed")
-    monkeypatch.setattr(experiments, "_perform_alone", real)
+    monkeypatch.setattr(judge, "perform_alone", real)
     found, _ = side_by_side(TINY, tmp_path, methods=("hops", "raw"))  # the same command tries it again
     assert {line.name for line in found.lines} == {"raw", "hops"}
 
@@ -190,7 +189,7 @@ def killed(_job: Job) -> Record:
 
 
 def killed_if_hops(job: Job) -> Record:
-    return killed(job) if job.row == "hops" else experiments.perform(job)
+    return killed(job) if job.row == "hops" else judge.perform(job)
 
 
 def test_the_best_is_bold_and_cost_is_mean_and_most() -> None:

@@ -11,8 +11,9 @@ import pytest
 
 import dssl
 from dssl.evaluation import probe, splits
-from dssl.studies import experiments
+from dssl.studies import experiments, judge
 from dssl.studies.experiments import Job
+from dssl.studies.records import Record, records, slug
 
 TINY = "synthetic:h=0.3,nodes=60,classes=3,degree=4,features=6"
 QUICK = {"epochs": 2, "dim": 4, "num_factors": 2, "skip": False}
@@ -21,17 +22,19 @@ QUICK = {"epochs": 2, "dim": 4, "num_factors": 2, "skip": False}
 def test_a_record_says_what_was_done(tmp_path: Path) -> None:
     job = Job(TINY, "full", QUICK, seed=3, splits=2, views=("embedding", "factorwise"), clusters=True)
     (record,) = experiments.run([job], tmp_path, workers=1)
-    assert record["settings"] == QUICK
-    assert (record["graph"], record["row"], record["seed"]) == (TINY, "full", 3)
-    assert record["versions"]["dssl"] == dssl.__version__
-    assert record["peak_memory_mb"] > 10
-    assert record["seconds"] >= record["fit_seconds"] >= 0
-    assert set(record["health"]) == set(experiments.HEALTH)
-    assert [record["views"][view]["width"] for view in ("embedding", "factorwise")] == [4, 4 * 3]
-    for view in record["views"].values():
-        assert len(view["probe"]["accuracy"]) == len(view["probe"]["val_accuracy"]) == 2
-        assert set(view["kmeans"]) == {"nmi", "ari", "accuracy"}
-    assert experiments.records(tmp_path) == [json.loads(json.dumps(record))]
+    assert record.settings == QUICK
+    assert (record.graph, record.row, record.seed) == (TINY, "full", 3)
+    assert record.versions["dssl"] == dssl.__version__
+    assert (record.peak_memory_mb or 0) > 10
+    assert record.seconds >= (record.fit_seconds or 0) >= 0
+    assert set(record.health) == set(judge.HEALTH)
+    assert [view.width for view in record.views.values()] == [4, 4 * 3]
+    for view in record.views.values():
+        assert len(view.probe["accuracy"]) == len(view.probe["val_accuracy"]) == 2
+        assert set(view.kmeans) == {"nmi", "ari", "accuracy"}
+    (stored,) = records(tmp_path)
+    assert stored.stored and not record.stored
+    assert stored.to_json() == json.loads(json.dumps(record.to_json()))
 
 
 def test_the_trained_view_equals_the_estimator_by_hand(tmp_path: Path) -> None:
@@ -41,16 +44,17 @@ def test_the_trained_view_equals_the_estimator_by_hand(tmp_path: Path) -> None:
     values = dssl.DSSL(seed=1, **QUICK).fit_transform(graph)
     assert graph.y is not None
     found = probe.linear_probe(values, graph.y, splits.random_splits(graph.y, count=3, seed=5))
-    assert record["views"]["embedding"]["probe"]["accuracy"] == pytest.approx(list(found.accuracy.values), abs=1e-6)
+    assert record.views["embedding"].probe["accuracy"] == pytest.approx(list(found.accuracy.values), abs=1e-6)
 
 
 def test_what_is_stored_is_not_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = Job(TINY, "raw", baseline="raw", splits=2)
     (first,) = experiments.run([job], tmp_path, workers=1)
-    monkeypatch.setattr(experiments, "perform", lambda _: pytest.fail("done twice"))
+    monkeypatch.setattr(judge, "perform", lambda _: pytest.fail("done twice"))
     seen = []
-    assert experiments.run([job, job], tmp_path, workers=1, on_record=lambda j, r: seen.append((j, r))) == [first] * 2
-    assert seen == [(job, {**first, "stored": True})]
+    again = experiments.run([job, job], tmp_path, workers=1, on_record=lambda j, r: seen.append((j, r)))
+    assert [record.to_json() for record in again] == [first.to_json()] * 2
+    assert seen == [(job, again[0])] and again[0].stored
 
 
 def test_a_training_is_done_again_if_a_default_has_changed_since(
@@ -58,17 +62,17 @@ def test_a_training_is_done_again_if_a_default_has_changed_since(
 ) -> None:
     job = Job(TINY, "dgi", {"method": "dgi", "epochs": 1, "dim": 4}, splits=2)
     (first,) = experiments.run([job], tmp_path, workers=1)
-    assert first["resolved"]["train.epochs"] == 1
-    path = tmp_path / f"{experiments.slug(TINY)}.jsonl"
+    assert first.resolved is not None and first.resolved["train.epochs"] == 1
+    path = tmp_path / f"{slug(TINY)}.jsonl"
 
     def stored(**changes: object) -> None:
-        record = {**first, "resolved": {**first["resolved"], **changes}}
+        record = {**first.to_json(), "resolved": {**(first.resolved or {}), **changes}}
         path.write_text(json.dumps(record) + "\n", encoding="utf-8")
 
     done = []
-    monkeypatch.setattr(experiments, "perform", lambda job: done.append(job) or first)
+    monkeypatch.setattr(judge, "perform", lambda job: done.append(job) or first)
     stored()
-    assert experiments.run([job], tmp_path, workers=1) == [first]
+    assert [record.key for record in experiments.run([job], tmp_path, workers=1)] == [first.key]
     assert done == []
     stored(**{"train.learning_rate": 0.5})
     experiments.run([job], tmp_path, workers=1)
@@ -81,23 +85,23 @@ def test_a_line_that_was_cut_off_is_done_again_and_hurts_nothing(tmp_path: Path)
     (path,) = tmp_path.glob("*.jsonl")
     whole = path.read_text()
     path.write_text(whole[:-40])
-    assert [record["row"] for record in experiments.records(tmp_path)] == ["raw"]
+    assert [record.row for record in records(tmp_path)] == ["raw"]
     experiments.run(jobs, tmp_path, workers=1)
-    assert [record["row"] for record in experiments.records(tmp_path)] == ["raw", "hops"]
+    assert [record.row for record in records(tmp_path)] == ["raw", "hops"]
 
 
 def test_two_processes_give_what_one_gives(tmp_path: Path) -> None:
     jobs = [Job(TINY, f"raw {seed}", baseline="raw", splits=2, split_seed=seed) for seed in range(2)]
     alone = experiments.run(jobs, tmp_path / "one", workers=1)
     both = experiments.run(jobs, tmp_path / "two", workers=2)
-    assert [record["views"] for record in both] == [record["views"] for record in alone]
+    assert [record.views for record in both] == [record.views for record in alone]
     assert multiprocessing.active_children() == []
 
 
 def test_hidden_links_are_judged(tmp_path: Path) -> None:
     job = Job(TINY, "full", QUICK, splits=2, hide_links=True)
     (record,) = experiments.run([job], tmp_path, workers=1)
-    assert 0 <= record["views"]["embedding"]["links"]["probe_uniform_auc"] <= 1
+    assert 0 <= record.views["embedding"].links["probe_uniform_auc"] <= 1
 
 
 def test_majority_is_the_share_of_the_largest_class(tmp_path: Path) -> None:
@@ -105,7 +109,7 @@ def test_majority_is_the_share_of_the_largest_class(tmp_path: Path) -> None:
     labels = dssl.load(TINY).y
     assert labels is not None
     for accuracy, split in zip(
-        record["views"]["embedding"]["probe"]["accuracy"], splits.random_splits(labels, count=4, seed=0), strict=True
+        record.views["embedding"].probe["accuracy"], splits.random_splits(labels, count=4, seed=0), strict=True
     ):
         most = np.bincount(labels[split.train]).argmax()
         assert accuracy == pytest.approx((labels[split.test] == most).mean(), abs=1e-6)
@@ -114,8 +118,8 @@ def test_majority_is_the_share_of_the_largest_class(tmp_path: Path) -> None:
 def test_a_job_that_fails_says_why_and_is_not_stored(tmp_path: Path) -> None:
     jobs = [Job("synthetic:nodes=30,classes=2,features=0,degree=4", "raw", baseline="raw", splits=2)]
     (record,) = experiments.run(jobs, tmp_path, workers=1)
-    assert "no baseline 'raw'" in record["error"]
-    assert experiments.records(tmp_path) == []
+    assert "no baseline 'raw'" in record.error
+    assert records(tmp_path) == []
 
 
 def test_keys_tell_jobs_apart_and_are_stable() -> None:
@@ -128,7 +132,7 @@ def test_the_factorwise_view_is_its_formula() -> None:
     graph = dssl.load(TINY)
     model = dssl.DSSL(**QUICK).fit(graph)
     values, found = model.transform(graph), model.factors(graph)
-    got = experiments.factorwise(model, graph, values)
+    got = judge.factorwise(model, graph, values)
     degree = graph.degrees
     for i in (0, 7, 31):
         for k in range(2):
@@ -137,3 +141,26 @@ def test_the_factorwise_view_is_its_formula() -> None:
                 wanted += found.links[arc, k] * values[found.target[arc]] / degree[i]
             np.testing.assert_allclose(got[i, 4 * (k + 1) : 4 * (k + 2)], wanted, rtol=1e-4, atol=1e-6)
     np.testing.assert_array_equal(got[:, :4], values)
+
+
+STORED = Path(__file__).resolve().parents[2] / "results"
+
+
+@pytest.mark.parametrize("folder", ["runs", "recipes", "decoupling", "labelfree", "paper-terms", "compare-texas/runs"])
+def test_every_stored_line_is_a_record_and_keeps_its_content(folder: str) -> None:
+    lines = [
+        json.loads(line)
+        for path in sorted((STORED / folder).glob("*.jsonl"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+    ]
+    found = records(STORED / folder)
+    assert len(found) == len(lines) > 0
+    assert [record.to_json() for record in found] == lines
+
+
+def test_a_measure_of_a_view_is_in_percent_and_empty_if_it_was_not_measured() -> None:
+    views = {"embedding": {"width": 4, "probe": {"accuracy": [0.5, 0.25]}, "kmeans": {"nmi": 0.125}}}
+    view = Record(key="", graph="g", row="r", views=views).views["embedding"]
+    assert view.percent("accuracy") == (50, 25)
+    assert view.percent("nmi") == (12.5,)
+    assert view.percent("link_auc") == view.percent("roc_auc") == ()

@@ -8,7 +8,7 @@ import statistics
 
 import pytest
 
-from dssl.studies.results_table import Cell, Figures, Table
+from dssl.studies.results_table import Cell, PlainTable, Table
 
 
 def test_the_spread_over_splits_and_over_seeds_are_kept_apart() -> None:
@@ -55,7 +55,7 @@ def test_figures_are_not_percentages() -> None:
         ("g", "features"): Cell(((1703.0,),), (1793.0, 0.0)),
         ("g", "h"): Cell(((0.8099,),), (0.81, 0.0)),
     }
-    text = Figures("F", ["g"], ["nodes", "features", "h", "none"], cells).markdown()
+    text = PlainTable("F", ["g"], ["nodes", "features", "h", "none"], cells).markdown()
     assert "| g | 2,708 | 1,703 (paper 1,793) | 0.810 | – |" in text
 
 

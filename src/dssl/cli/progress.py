@@ -18,6 +18,8 @@ from dssl.runtime import environment
 
 if TYPE_CHECKING:
     from dssl.graph import Graph
+    from dssl.studies.experiments import Job
+    from dssl.studies.records import Record
 
 # What the progress line shows of a record, with short names.
 SHOWN = {
@@ -121,15 +123,15 @@ class Jobs(ExitStack):
         self.total = count
         self.task = self.bar.add_task(self.name, total=count)
 
-    def record(self, job: Any, record: Mapping[str, Any]) -> None:
+    def record(self, job: Job, record: Record) -> None:
         """Count one that is done."""
         self.done += 1
         what = f"{self.name}: {job.row} on {Path(job.graph).name}{f', seed {job.seed}' if job.seed else ''}"
         self.bar.update(self.task, advance=1, description=what)
-        if "error" in record:
-            self.console.print(f"{what}: {record['error']}", markup=False, soft_wrap=True)
+        if record.error:
+            self.console.print(f"{what}: {record.error}", markup=False, soft_wrap=True)
         elif not self.quiet and not self.console.is_terminal:
-            took = "stored" if "stored" in record else f"{record['seconds']:.0f} s"
+            took = "stored" if record.stored else f"{record.seconds:.0f} s"
             self.console.print(f"{self.done}/{self.total} {what}: {took}", markup=False, soft_wrap=True)
 
 

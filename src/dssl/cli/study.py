@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -154,15 +153,13 @@ def reproduce(
 ) -> None:
     """Make tables and figures of the paper again: train what is not stored yet; write Markdown, CSV and pictures."""
     from dssl.cli import progress
-    from dssl.studies.paper.figures import figures
     from dssl.studies.paper.plans import Options
-    from dssl.studies.paper.tables import FIGURES, TABLES
-    from dssl.studies.paper.tables import reproduce as table
+    from dssl.studies.paper.reproduce import STUDIES
+    from dssl.studies.paper.reproduce import reproduce as make
 
     options = Options(datasets=parts(datasets), methods=parts(methods), seeds=seeds, quick=quick)
-    for name in [*TABLES, FIGURES] if "all" in what else what:
-        make = figures if name == FIGURES else partial(table, name)
+    for name in STUDIES if "all" in what else what:
         with progress.Jobs(name, quiet=quiet) as shown:
-            written = make(options, out, workers=workers, on_plan=shown.plan, on_record=shown.record)
+            written = make(name, options, out, workers=workers, on_plan=shown.plan, on_record=shown.record)
         for path in written:
             typer.echo(path)

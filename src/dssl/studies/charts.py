@@ -1,7 +1,8 @@
-"""Drawings of experiments: curves over a setting, heat maps, and a neighbourhood with the factors on its links."""
+"""Charts of studies: tables as dots, curves, trade-offs, heat maps, and a neighbourhood with factors on its links."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +15,114 @@ from dssl.evaluation.pictures import UNLABELLED, look, new_figure, save
 
 Points = Sequence[tuple[float, float, float]]  # value of the setting, mean, deviation
 MAX_CELLS = 10  # classes up to which a heat map has its numbers written in
+
+
+def dots(
+    title: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    points: Mapping[tuple[str, str], tuple[float, float, float | None]],
+    path: str | Path,
+) -> None:
+    """Draw a table as a row of dots per graph: ours with its deviation, the paper's as a hollow diamond.
+
+    Args:
+        title: above the picture.
+        rows: names of the rows, drawn from top to bottom.
+        columns: names of the columns, each a colour.
+        points: mean, deviation and the paper's mean (or none) by row and column.
+        path: where to write it, as SVG or PNG by its ending.
+    """
+    shown = [row for row in rows if any((row, column) in points for column in columns)]
+    figure, axes = new_figure(8, 1.5 + 0.42 * len(shown))
+    for at, column in enumerate(columns):
+        colour, marker = look(at)
+        here = [(place, points[row, column]) for place, row in enumerate(shown) if (row, column) in points]
+        offset = 0.6 * (at / max(len(columns) - 1, 1) - 0.5)
+        places = [place + offset for place, _ in here]
+        axes.errorbar(
+            [point[0] for _, point in here],
+            places,
+            xerr=[point[1] for _, point in here],
+            fmt=marker,
+            color=colour,
+            markersize=4,
+            linewidth=0.8,
+            label=column,
+        )
+        printed = [(point[2], place) for place, (_, point) in zip(places, here, strict=True) if point[2] is not None]
+        if printed:
+            axes.plot(
+                *zip(*printed, strict=True), linestyle="", marker="D", markersize=6, fillstyle="none", color=colour
+            )
+    axes.set_yticks(range(len(shown)), shown)
+    axes.invert_yaxis()
+    axes.grid(axis="x", linewidth=0.3)
+    axes.set_title(f"{title}\n(hollow: as printed in the paper)", fontsize=9)
+    axes.legend(fontsize=6, loc="center left", bbox_to_anchor=(1, 0.5))
+    save(figure, Path(path))
+
+
+def comparison(
+    runs: Mapping[str, Sequence[Mapping[str, float]]], measures: Mapping[str, str], path: str | Path, *, title: str
+) -> None:
+    """Draw measures of several trainings over the epochs, a panel for each measure.
+
+    Args:
+        runs: records of each training, by its name.
+        measures: what each measure is, in words, by its name in the records.
+        path: where to write it, as SVG or PNG by its ending.
+        title: above the picture.
+    """
+    figure, _ = new_figure(8, 2.6 * math.ceil(len(measures) / 2), panels=False)
+    for at, (name, words) in enumerate(measures.items()):
+        axes = figure.add_subplot(math.ceil(len(measures) / 2), 2, at + 1)
+        for number, (run, records) in enumerate(runs.items()):
+            points = [(record["epoch"], record[name]) for record in records if name in record]
+            axes.plot(*zip(*points, strict=True), color=look(number)[0], lw=1.4, label=run)
+        axes.set_title(words, fontsize=8)
+        axes.set_ylim(bottom=0)
+        axes.grid(linewidth=0.3)
+        axes.tick_params(labelsize=7)
+        if not at:
+            axes.legend(fontsize=7)
+    figure.suptitle(title, fontsize=9)
+    save(figure, Path(path))
+
+
+def trade_off(
+    points: Mapping[str, tuple[float, float, float]],
+    path: str | Path,
+    *,
+    title: str,
+    measure: str,
+    hollow: Sequence[str] = (),
+) -> None:
+    """Draw methods as named dots: what they reach over the seconds that they take.
+
+    Args:
+        points: seconds, mean and deviation by name.
+        path: where to write it, as SVG or PNG by its ending.
+        title: above the picture.
+        measure: what the means are.
+        hollow: names of those that need no training.
+    """
+    figure, axes = new_figure(8, 4.5)
+    for name, (seconds, mean, spread) in points.items():
+        colour = look(0 if name in hollow else 1)[0]
+        fill = "none" if name in hollow else "full"
+        axes.errorbar(
+            max(seconds, 0.01), mean, yerr=spread, fmt="o", color=colour, markersize=5, fillstyle=fill, linewidth=0.6
+        )
+        axes.annotate(
+            name, (max(seconds, 0.01), mean), xytext=(5, 3), textcoords="offset points", fontsize=7, color=colour
+        )
+    axes.set_xscale("log")
+    axes.set_xlabel("seconds of training (hollow: needs none)", fontsize=8)
+    axes.set_ylabel(measure, fontsize=8)
+    axes.grid(linewidth=0.3)
+    axes.set_title(title, fontsize=9)
+    save(figure, Path(path))
 
 
 def curves(title: str, panels: Mapping[tuple[str, str], Mapping[str, Points]], path: str | Path) -> None:
@@ -144,7 +253,7 @@ def neighbourhood(
 def stress_layout(count: int, links: NDArray[np.int64], *, steps: int = 200) -> NDArray[np.float64]:
     """Places in the plane whose distances are near the numbers of links between the nodes.
 
-    Majorisation of the stress Σ (|x_i − x_j| − d_ij)² / d_ij², from a circle; no chance in it.
+    Majorisation of the stress Σ (|x_i − x_j| − d_ij)² / d_ij², from a circle; deterministic.
 
     Args:
         count: number of nodes; all must be reachable from each other.

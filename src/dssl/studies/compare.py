@@ -1,39 +1,37 @@
 """Many methods on one graph, side by side: ``dssl compare GRAPH``.
 
-Each method is trained in a process of its own, one after the other, so that seconds and memory are its own, and judged
-on the same splits, beside baselines that need no training. Records go to ``OUT/runs`` (see `dssl.studies.experiments`):
-what is there is not done again. Without labels, some links are hidden from every method and ranked instead.
+Each method is trained in a process of its own, one after the other, so that seconds and memory are its own. All are
+evaluated on the same splits, together with training-free baselines. Records go to ``OUT/runs`` (see
+`dssl.studies.experiments`): a stored training is not repeated. Without labels, some links are held out and ranked.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dssl.config.resolve import resolve, uses
+from dssl.config.schema import GraphSettings
 from dssl.data.load import FOR_FILES, is_file, read_graph
 from dssl.errors import ConfigError, RunError, require
+from dssl.graph import Graph
 from dssl.model.storage import CONFIG
 from dssl.runtime import files
-from dssl.studies import experiments
-from dssl.studies.experiments import Job, Record
-from dssl.studies.paper.plans import SANITY, Options, method_jobs, methods_of
-from dssl.studies.results_table import Cell, deviation
+from dssl.studies import charts, experiments, judge
+from dssl.studies.entries import SANITY, Entry, Results, method_entries, method_names
+from dssl.studies.experiments import Job
+from dssl.studies.records import Record
+from dssl.studies.results_table import Cell, bold, csv_text, deviation, markdown_rows
 
-if TYPE_CHECKING:
-    from dssl.config.schema import GraphSettings
-    from dssl.graph import Graph
-
-ALL, TRAINED = "all", "dssl, trained part"
+ALL = "all"
 OF_FEATURES = ("raw", "smoothed", "hops")  # baselines
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What was measured of one method.
+    """The results of one method.
 
     Args:
         name: the method or baseline.
@@ -75,8 +73,8 @@ class Comparison:
 
     Args:
         graph: its name.
-        lines: what was measured, baselines first.
-        notes: what was compared, and then sentences on how to read it.
+        lines: results, baselines first.
+        notes: the terms of the comparison, and then sentences on how to read it.
         failed: sentences on methods that could not be trained.
     """
 
@@ -104,14 +102,13 @@ class Comparison:
             for at in self.measures.values():
                 cell = getattr(line, at)
                 best = max(other.mean for other in (getattr(one, at) for one in self.lines) if other is not None)
-                texts.append("–" if cell is None else f"**{cell.text}**" if cell.mean == best else cell.text)
+                texts.append("–" if cell is None else bold(cell.text, best=cell.mean == best))
             found.append([*texts, str(line.width) if line.width else "", *line.cost])
         return found
 
     def markdown(self) -> str:
         """The table as a page."""
-        lines = [f"# Methods on {self.graph}", "", self.notes[0], ""]
-        lines += ["| " + " | ".join(row) + " |" for row in (self.header, ["---"] * len(self.header), *self.rows())]
+        lines = [f"# Methods on {self.graph}", "", self.notes[0], "", *markdown_rows(self.header, self.rows())]
         lines += ["", *(f"- {words}" for words in self.notes[1:])]
         if self.failed:
             lines += ["", "## Left out", "", *(f"- {words}" for words in self.failed)]
@@ -119,21 +116,18 @@ class Comparison:
 
     def csv(self) -> str:
         """A line per method and measure."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(["method", "measure", "mean", "std_splits", "std_seeds", "seeds", "splits"])
+        rows: list[list[Any]] = []
         for line in self.lines:
             for name, at in self.measures.items():
                 if (cell := getattr(line, at)) is not None:
-                    figures = [f"{value:.4f}" for value in (cell.mean, cell.over_splits, cell.over_seeds)]
-                    writer.writerow([line.name, name, *figures, len(cell.values), len(cell.values[0])])
+                    rows.append([line.name, name, *cell.figures])
             if line.width:
-                writer.writerow([line.name, "columns", line.width, "", "", "", ""])
+                rows.append([line.name, "columns", line.width, "", "", "", ""])
             for name, values in (("seconds", line.seconds), ("memory, MB", line.memory)):
                 if values:
                     mean = sum(values) / len(values)
-                    writer.writerow([line.name, name, f"{mean:.2f}", "", f"{deviation(values):.2f}", len(values), ""])
-        return out.getvalue()
+                    rows.append([line.name, name, f"{mean:.2f}", "", f"{deviation(values):.2f}", len(values), ""])
+        return csv_text(["method", "measure", "mean", "std_splits", "std_seeds", "seeds", "splits"], rows)
 
 
 def compare(
@@ -148,20 +142,20 @@ def compare(
     settings: Mapping[str, Any] | None = None,
     workers: int = 1,
     on_plan: Callable[[int], None] = lambda _: None,
-    on_record: Callable[[Job, Record], None] | None = None,
+    on_record: Callable[[Job, Record], None] = lambda _job, _record: None,
 ) -> tuple[Comparison, list[Path]]:
-    """Train methods on a graph and put them beside each other; also return what was written.
+    """Train methods on a graph and compare them; also return the paths of the files.
 
     Args:
         source: the graph and how it is read.
         out: folder for the table and the records.
         methods: names of methods, ``sanity`` for the baselines, ``all`` for everything.
         seeds: trainings of each method.
-        splits: random splits that each is judged on.
+        splits: random splits that each is evaluated on.
         protocol: ``random``, or the name of published splits.
         links: whether links are hidden and ranked; by default only where there are no labels.
         settings: settings of the encoder and the training for every method, by dotted path.
-        workers: trainings at a time; more than one makes their seconds say less.
+        workers: parallel trainings; timings are only comparable with 1.
         on_plan: called with the number of jobs.
         on_record: called with each job and its record.
     """
@@ -174,22 +168,26 @@ def compare(
         raise ConfigError(f"graph {source.source!r} has no labels; leave out --no-links, so that links are ranked")
     if links and source.directed:
         raise ConfigError("links are hidden and ranked without their direction; leave out --directed")
-    jobs = _jobs(source, graph, tuple(methods), seeds=seeds, settings=settings or {})
-    jobs = [_judged(job, links=links, splits=splits, protocol=protocol) for job in jobs]
+    entries = [
+        replace(entry, job=replace(entry.job, hide_links=links, splits=splits, protocol=protocol))
+        for entry in _entries(source, graph, tuple(methods), seeds=seeds, settings=settings or {})
+    ]
+    jobs = list(experiments.jobs_by_key(entry.job for entry in entries).values())
     for job in jobs[:1]:
-        experiments.splits_of(job, graph)  # a protocol that the graph does not have is told before anything is trained
+        judge.splits_of(job, graph)  # a protocol that the graph does not have is reported before anything is trained
     on_plan(len(jobs))
-    records = experiments.run(jobs, out / "runs", workers=workers, fresh=True, on_record=on_record)
-    failed = [f"{record['row']}: {record['error']}" for record in records if "error" in record]
+    done = experiments.run(jobs, out / "runs", workers=workers, fresh=True, on_record=on_record)
+    failed = [f"{record.row}: {record.error}" for record in done if record.error]
     if len(failed) == len(jobs):
-        causes = dict.fromkeys(record["error"] for record in records)
+        causes = dict.fromkeys(record.error for record in done)
         raise RunError("nothing could be compared: " + "; ".join(causes if len(causes) == 1 else dict.fromkeys(failed)))
-    done = [record for record in records if "error" not in record]
+    records = {record.key: record for record in done if not record.error}
+    results = [(entry, records[entry.job.key]) for entry in entries if entry.job.key in records]
     notes = _notes(graph, directed=source.directed, seeds=seeds, splits=splits, protocol=protocol, links=links)
     if settings:
         given = ", ".join(f"`{path}={value}`" for path, value in settings.items())
         notes.append(f"Set for all methods that have it: {given}.")
-    found = Comparison(graph.name or source.source, _lines(done), notes, list(dict.fromkeys(failed)))
+    found = Comparison(graph.name or source.source, _lines(results), notes, list(dict.fromkeys(failed)))
     written = [out / "compare.md", out / "compare.csv"]
     files.write_text(written[0], found.markdown())
     files.write_text(written[1], found.csv())
@@ -197,31 +195,24 @@ def compare(
     return found, written
 
 
-def _jobs(
+def _entries(
     source: GraphSettings, graph: Graph, methods: tuple[str, ...], *, seeds: int, settings: Mapping[str, Any]
-) -> list[Job]:
-    from dssl.config.resolve import resolve, uses
-
+) -> list[Entry]:
     if method := next((path for path in settings if not path.startswith(("encoder.", "train."))), None):
         raise ConfigError(f"--set {method}: a comparison takes settings of the encoder and of the training only")
-    options = Options(methods=() if ALL in methods else methods, seeds=seeds)
     read = _read(source)
-    jobs = []
-    for name in methods_of(options):
+    found = []
+    for name in method_names(() if ALL in methods else methods):
         if (name in OF_FEATURES and graph.x is None) or (name == "majority" and graph.y is None):
             continue
-        for job in method_jobs(name, source.source, options):
+        for entry in method_entries(name, source.source, seeds=range(seeds)):
             taken = {} if name in SANITY else {path: value for path, value in settings.items() if uses(name, path)}
-            own = {**job.settings, **taken}
-            if not job.baseline:
+            own = {**entry.job.settings, **taken}
+            if not entry.job.baseline:
                 own |= {"directed": True} if source.directed else {}
-                resolve(own)  # reports a wrong setting before anything is trained
-            jobs.append(replace(job, settings=own, read=read))
-    return jobs
-
-
-def _judged(job: Job, *, links: bool, splits: int, protocol: str) -> Job:
-    return replace(job, hide_links=links, splits=splits, protocol=protocol)
+                resolve(own)  # a wrong setting is reported before anything is trained
+            found.append(replace(entry, job=replace(entry.job, settings=own, read=read)))
+    return found
 
 
 def _read(source: GraphSettings) -> dict[str, Any]:
@@ -234,29 +225,27 @@ def _read(source: GraphSettings) -> dict[str, Any]:
     return {**read, **way, "stamp": " ".join(f"{state.st_size}:{state.st_mtime_ns}" for state in states)}
 
 
-def _lines(records: Sequence[Record]) -> list[Line]:
-    """A line per row and view, in the order of the records, those of the same row with other seeds together."""
-    together: dict[str, list[tuple[Record, Mapping[str, Any]]]] = {}
-    for record in records:
-        for view, judged in record["views"].items():
-            name = TRAINED if view == "trained" else record["row"]
-            together.setdefault(name, []).append((record, judged))
+def _lines(results: Results) -> list[Line]:
+    """A line per method, in the order of the entries; those with other seeds together."""
+    together: dict[str, list[tuple[Entry, Record]]] = {}
+    for entry, record in results:
+        together.setdefault(entry.column, []).append((entry, record))
     return [
         Line(
             name,
-            _cell([tuple(view.get("probe", {}).get("accuracy", ())) for _, view in found]),
-            _cell([(view["kmeans"]["nmi"],) if "kmeans" in view else () for _, view in found]),
-            _cell([(view["links"]["probe_uniform_auc"],) if "links" in view else () for _, view in found]),
-            tuple(record["fit_seconds"] for record, _ in found if "fit_seconds" in record),
-            tuple(record["fit_memory_mb"] for record, _ in found if "fit_memory_mb" in record),
-            found[0][1]["width"],
+            _cell(found, "accuracy"),
+            _cell(found, "nmi"),
+            _cell(found, "link_auc"),
+            tuple(record.fit_seconds for _, record in found if record.fit_seconds is not None),
+            tuple(record.fit_memory_mb for _, record in found if record.fit_memory_mb is not None),
+            found[0][1].views[found[0][0].view].width,
         )
         for name, found in together.items()
     ]
 
 
-def _cell(values: Sequence[tuple[float, ...]]) -> Cell | None:
-    known = tuple(tuple(100 * value for value in seed) for seed in values if seed)
+def _cell(found: Results, measure: str) -> Cell | None:
+    known = tuple(values for entry, record in found if (values := record.views[entry.view].percent(measure)))
     return Cell(known) if known else None
 
 
@@ -289,8 +278,6 @@ def _picture(found: Comparison, path: Path) -> list[Path]:
     }
     if not points:
         return []
-    from dssl.evaluation import pictures
-
     what = "accuracy" if at == "accuracy" else "AUC of hidden links"
-    pictures.trade_off(points, path, title=f"Methods on {found.graph}", measure=f"{what}, percent", hollow=SANITY)
+    charts.trade_off(points, path, title=f"Methods on {found.graph}", measure=f"{what}, percent", hollow=SANITY)
     return [path]

@@ -1,4 +1,4 @@
-"""What a table of results is made of, and how it is written: the paper's number beside ours, with its spread."""
+"""Tables of results in Markdown and CSV: cells with their spread over splits and seeds, and the paper's numbers."""
 
 from __future__ import annotations
 
@@ -54,6 +54,12 @@ class Cell:
         return plain + (f" (seeds {self.over_seeds:.1f})" if len(self.values) > 1 else "")
 
     @property
+    def figures(self) -> list[str | int]:
+        """Mean, both deviations, and the numbers of seeds and splits, for a line of CSV."""
+        numbers = [f"{value:.4f}" for value in (self.mean, self.over_splits, self.over_seeds)]
+        return [*numbers, len(self.values), len(self.values[0])]
+
+    @property
     def within_noise(self) -> bool | None:
         """Whether the paper's mean is nearer than both deviations together; none without one."""
         if self.printed is None:
@@ -64,18 +70,18 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What is written.
+    """A table of percentages.
 
     Args:
         title: its first line.
         rows: names of rows, in order.
         columns: names of columns, in order.
-        cells: what was measured, by row and column.
+        cells: measured values, by row and column.
         notes: sentences below the title.
         remarks: sentences below the table.
-        corner: what the rows are.
+        corner: heading of the first column.
         compares_rows: whether the best of a column is bold, and not the best of a row.
-        missing: what stands in place of a row that could not be measured.
+        missing: text in place of a row that could not be measured.
     """
 
     title: str
@@ -90,33 +96,43 @@ class Table:
 
     def markdown(self) -> str:
         """The table, the comparison with the paper, and the remarks."""
-        lines = [f"# {self.title}", "", *self.notes, "", f"| {self.corner} | " + " | ".join(self.columns) + " |"]
-        lines.append("| --- " * (1 + len(self.columns)) + "|")
-        for row in self.rows:
-            found = [self.cells.get((row, column)) for column in self.columns]
-            shown = [
-                "–" if cell is None else _bold(cell.text, cell.mean == self._best(row, column))
-                for column, cell in zip(self.columns, found, strict=True)
-            ]
-            if row in self.missing:
-                shown = [self.missing[row], *[""] * (len(self.columns) - 1)]
-            lines.append(f"| {row} | " + " | ".join(shown) + " |")
-        compared = [(key, cell) for key, cell in self.cells.items() if cell.printed is not None]
-        if compared:
-            lines += ["", "## Beside the paper", "", f"| {self.corner} | | paper | ours | difference | |"]
-            lines.append("| --- " * 6 + "|")
-            for (row, column), cell in compared:
-                assert cell.printed is not None
-                there = f"{cell.printed[0]:.2f}" + (f" ± {cell.printed[1]:.2f}" if cell.printed[1] else "")
-                differs = cell.mean - cell.printed[0]
-                word = "within the noise" if cell.within_noise else "above" if differs > 0 else "below"
-                lines.append(f"| {row} | {column} | {there} | {cell.text} | {differs:+.1f} | {word} |")
+        return self._page(self._rows(), self._comparison())
+
+    def _page(self, rows: list[list[str]], comparison: list[str]) -> str:
+        header = [self.corner, *self.columns]
+        lines = [f"# {self.title}", "", *self.notes, "", *markdown_rows(header, rows), *comparison]
         if self.remarks:
             lines += ["", "## In words", "", *[f"- {remark}" for remark in self.remarks]]
         return "\n".join(lines) + "\n"
 
+    def _rows(self) -> list[list[str]]:
+        found = []
+        for row in self.rows:
+            shown = [
+                "–" if cell is None else bold(cell.text, best=cell.mean == self._best(row, column))
+                for column in self.columns
+                for cell in [self.cells.get((row, column))]
+            ]
+            if row in self.missing:
+                shown = [self.missing[row], *[""] * (len(self.columns) - 1)]
+            found.append([row, *shown])
+        return found
+
+    def _comparison(self) -> list[str]:
+        rows = []
+        for (row, column), cell in self.cells.items():
+            if cell.printed is not None:
+                there = f"{cell.printed[0]:.2f}" + (f" ± {cell.printed[1]:.2f}" if cell.printed[1] else "")
+                differs = cell.mean - cell.printed[0]
+                word = "within the noise" if cell.within_noise else "above" if differs > 0 else "below"
+                rows.append([row, column, there, cell.text, f"{differs:+.1f}", word])
+        if not rows:
+            return []
+        header = [self.corner, "", "paper", "ours", "difference", ""]
+        return ["", "## Beside the paper", "", *markdown_rows(header, rows)]
+
     def _best(self, row: str, column: str) -> float:
-        """The largest mean of the row, or of the column where rows are what is compared."""
+        """The largest mean of the row, or of the column where rows are compared."""
         return max(
             cell.mean
             for key, cell in self.cells.items()
@@ -125,42 +141,58 @@ class Table:
 
     def csv(self) -> str:
         """A line per cell."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(
-            [self.corner, "column", "mean", "std_splits", "std_seeds", "seeds", "splits", "paper", "paper_std"]
+        header = [self.corner, "column", "mean", "std_splits", "std_seeds", "seeds", "splits", "paper", "paper_std"]
+        return csv_text(
+            header,
+            (
+                [row, column, *cell.figures, *(["", ""] if cell.printed is None else cell.printed)]
+                for (row, column), cell in self.cells.items()
+            ),
         )
-        for (row, column), cell in self.cells.items():
-            numbers = [f"{value:.4f}" for value in (cell.mean, cell.over_splits, cell.over_seeds)]
-            printed = ["", ""] if cell.printed is None else list(cell.printed)
-            writer.writerow([row, column, *numbers, len(cell.values), len(cell.values[0]), *printed])
-        return out.getvalue()
 
 
-class Figures(Table):
-    """A table of plain figures: counts and shares, not percentages."""
+class PlainTable(Table):
+    """A table of counts and fractions, not of percentages."""
 
     def markdown(self) -> str:
         """The figures with the paper's in brackets where they differ."""
-        lines = [f"# {self.title}", "", *self.notes, "", f"| {self.corner} | " + " | ".join(self.columns) + " |"]
-        lines.append("| --- " * (1 + len(self.columns)) + "|")
-        for row in self.rows:
-            shown = [_figure(self.cells.get((row, column))) for column in self.columns]
-            lines.append(f"| {row} | " + " | ".join(shown) + " |")
-        if self.remarks:
-            lines += ["", "## In words", "", *[f"- {remark}" for remark in self.remarks]]
-        return "\n".join(lines) + "\n"
+        rows = [[row, *(_figure(self.cells.get((row, column))) for column in self.columns)] for row in self.rows]
+        return self._page(rows, [])
+
+
+def markdown_rows(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """A Markdown table, line by line.
+
+    >>> markdown_rows(["graph", ""], [["texas", "81.0"]])
+    ['| graph | |', '| --- | --- |', '| texas | 81.0 |']
+    """
+    lines = ["| " + " | ".join(header) + " |", "| --- " * len(header) + "|"]
+    return [lines[0].replace("|  |", "| |"), lines[1], *("| " + " | ".join(row) + " |" for row in rows)]
+
+
+def csv_text(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A CSV file with a header."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def bold(text: str, *, best: bool) -> str:
+    """The text, in bold if it is the best."""
+    return f"**{text}**" if best else text
 
 
 @dataclass(slots=True)
 class Page:
-    """A page of pictures, with the numbers of each in a file beside it.
+    """A page of pictures, with the numbers of each in a CSV file.
 
     Args:
         out: the folder of the page; the files go to ``out/name``.
         name: of the page.
         note: sentences below the title.
-        left_out: what is not on it, and why.
+        left_out: parts that are missing, each with its reason.
     """
 
     out: Path
@@ -172,15 +204,11 @@ class Page:
 
     def numbers(self, name: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """Write a CSV."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(header)
-        writer.writerows(rows)
         self.written.append(self.out / self.name / f"{name}.csv")
-        files.write_text(self.written[-1], text.getvalue())
+        files.write_text(self.written[-1], csv_text(header, rows))
 
     def picture(self, name: str, title: str) -> Path:
-        """Put a picture on the page, and say where it is to be drawn."""
+        """Put a picture on the page, and return the path to draw it to."""
         self.lines += ["", f"## {title}", "", f"![{title}]({self.name}/{name}.svg)", ""]
         self.written.append(self.out / self.name / f"{name}.svg")
         return self.written[-1]
@@ -190,7 +218,7 @@ class Page:
         self.lines.append(f"- {words}")
 
     def write(self) -> list[Path]:
-        """Write the page, and return all that was written."""
+        """Write the page, and return the paths of all files."""
         last = ["", "## Left out", "", *(f"- {words}" for words in dict.fromkeys(self.left_out))]
         lines = [f"# {self.name.capitalize()}", "", self.note, *self.lines, *(last if self.left_out else [])]
         files.write_text(self.out / f"{self.name}.md", "\n".join(lines) + "\n")
@@ -212,7 +240,3 @@ def deviation(values: Sequence[float]) -> float:
         return 0.0
     mean = math.fsum(values) / len(values)
     return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
-
-
-def _bold(text: str, best: bool) -> str:
-    return f"**{text}**" if best else text

@@ -1,6 +1,6 @@
-r"""Search for settings: ``dssl tune GRAPH`` tries them out, and writes those that did best as a recipe.
+r"""Search for settings: ``dssl tune GRAPH`` evaluates settings, and writes the best as a recipe.
 
-Optuna proposes settings from a space, each is trained once, and a criterion judges the vectors:
+Optuna proposes settings from a space, each is trained once, and a criterion ranks the vectors:
 
 ``validation``
     the accuracy of the linear probe on validation nodes. The test part of the first split of the run's protocol is set
@@ -12,8 +12,8 @@ Optuna proposes settings from a space, each is trained once, and a criterion jud
 ``loss``
     the training loss, the lower the better. Settings that weigh the terms of the loss also change its scale.
 
-The folder holds ``study.db``, a study that Optuna's tools can read: the same command goes on where it stopped, also
-after a kill, and several may run at once. With one worker, what is tried depends on the seed alone.
+The folder holds ``study.db``, a study that Optuna's tools can read: the same command resumes where it stopped, also
+after a kill, and several may run at once. With one worker, the trials depend on the seed alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+import numpy as np
 import tomli_w
+from numpy.typing import NDArray
 
 from dssl.config.registry import Range
 from dssl.config.resolve import resolve
@@ -36,19 +38,19 @@ from dssl.config.schema import Config, GraphSettings
 from dssl.config.toml import to_toml
 from dssl.data.load import read_graph, with_full_paths
 from dssl.errors import ConfigError, DsslError, RunError, nearest, require
-from dssl.graph.preparation import OF_MODEL
+from dssl.evaluation.label_free import label_free
+from dssl.evaluation.probe import SCALINGS, linear_probe
+from dssl.evaluation.splits import Protocol, Split
+from dssl.graph import Graph
+from dssl.graph.preparation import OF_MODEL, links
+from dssl.model.estimator import Embedder
 from dssl.rng import integer, stream
 from dssl.runtime import environment, files
 from dssl.runtime.processes import pool
 from dssl.studies.search_space import Space
 
 if TYPE_CHECKING:
-    import numpy as np
     import optuna
-    from numpy.typing import NDArray
-
-    from dssl.evaluation.splits import Split
-    from dssl.graph import Graph
 
 Select = Literal["validation", "effective-rank", "calinski-harabasz", "loss"]
 STUDY, TRIALS, RECIPE = "study.db", "trials.jsonl", "recipe.toml"
@@ -159,10 +161,6 @@ class Judge:
 
     def parts(self, y: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[Split]]:
         """The labels that the search may see, −1 elsewhere, and splits of them with an empty test part."""
-        import numpy as np
-
-        from dssl.evaluation.splits import Protocol, Split
-
         options = self.config.evaluate
         protocol = Protocol(
             name=options.protocol,
@@ -192,13 +190,6 @@ class Judge:
         return {"value": value, "measures": measures, "seconds": round(time.perf_counter() - begun, 2)}
 
     def _measures(self, changes: Mapping[str, Any]) -> dict[str, float | None]:
-        import numpy as np
-
-        from dssl.evaluation.label_free import label_free
-        from dssl.evaluation.probe import SCALINGS, linear_probe
-        from dssl.graph.preparation import links
-        from dssl.model.estimator import Embedder
-
         graph = _graph(self.config.graph)
         config = changed(self.config, changes)
         model = Embedder.from_config(config).fit(graph.replace(y=None))

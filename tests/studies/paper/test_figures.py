@@ -13,10 +13,13 @@ import pytest
 from dssl.config.resolve import resolve
 from dssl.graph import Graph
 from dssl.studies import charts, experiments
-from dssl.studies.experiments import Job, Record
-from dssl.studies.paper import figures, plans
-from dssl.studies.paper.figures import CURVES, EGO_NODES, Line, ego_nodes, line_jobs
+from dssl.studies.experiments import Job
+from dssl.studies.paper import factor_figures, figures, plans
+from dssl.studies.paper.factor_figures import EGO_NODES, Content, ego_nodes
+from dssl.studies.paper.figures import CURVES, Line, line_jobs
 from dssl.studies.paper.plans import Options
+from dssl.studies.paper.reproduce import reproduce
+from dssl.studies.records import Record
 
 
 @pytest.fixture(autouse=True)
@@ -30,15 +33,16 @@ def pretend(jobs: Sequence[Job], folder: Path, **_: object) -> list[Record]:
     for job in jobs:
         same = {"key": job.key, "graph": job.graph, "row": job.row, "seed": job.seed}
         if job.settings.get("num_factors") == 32:
-            found.append({**same, "error": "too many factors"})
+            found.append(Record(**same, error="too many factors"))
         else:
             accuracy = 0.6 - 0.1 * (len(job.settings) - 1) + 0.01 * job.seed
-            found.append({**same, "views": {"embedding": {"probe": {"accuracy": [accuracy, accuracy + 0.02]}}}})
+            view = {"width": 8, "probe": {"accuracy": [accuracy, accuracy + 0.02]}}
+            found.append(Record(**same, views={"embedding": view}))
     return found
 
 
-def pretended_study(job: Job) -> Record:
-    """What `figures.study` returns, of two classes, three nodes and two factors."""
+def pretended_study(job: Job) -> Content:
+    """What `factor_figures.study` returns, of two classes, three nodes and two factors."""
     q = [[0.75, 0.25], [0.5, 0.5], [0.0, 1.0]]
     return {
         "class_names": ["a", "b"],
@@ -73,29 +77,29 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> list[Job]:
     for name in ("curves", "heat_maps", "neighbourhood"):
         monkeypatch.setattr(charts, name, lambda title, *given, **_: path_in(given).write_text(title))
     monkeypatch.setattr(experiments, "run", pretend)
-    monkeypatch.setattr(figures, "study", lambda job: (made.append(job), pretended_study(job))[1])
+    monkeypatch.setattr(factor_figures, "study", lambda job: (made.append(job), pretended_study(job))[1])
     return made
 
 
 def test_figures_are_written_with_their_numbers_and_only_once_fitted(pretended: list[Job], tmp_path: Path) -> None:
     options = Options(datasets=("texas", "cora"), seeds=2)
-    written = figures.figures(options, tmp_path)
+    written = reproduce("figures", options, tmp_path)
     names = {path.relative_to(tmp_path).as_posix() for path in written}
     parts = [*CURVES, *(f"{part}-{graph}" for part in ("classes", "ego", "posteriors") for graph in ("texas", "cora"))]
     assert names == {f"figures/{part}.{ending}" for part in parts for ending in ("csv", "svg")} | {"figures.md"}
     before = [path.read_bytes() for path in written]
-    assert [path.read_bytes() for path in figures.figures(options, tmp_path)] == before
+    assert [path.read_bytes() for path in reproduce("figures", options, tmp_path)] == before
     assert [job.graph for job in pretended] == ["texas", "cora"]  # the second time from its file
     (tmp_path / "figures" / "factors-cora.json").write_text("{ cut off")
-    figures.figures(Options(datasets=("texas", "cora"), seeds=2, quick=True), tmp_path)
+    reproduce("figures", Options(datasets=("texas", "cora"), seeds=2, quick=True), tmp_path)
     assert [job.graph for job in pretended] == ["texas", "cora", "texas", "cora"]  # other settings are another study
 
 
 def test_the_page_says_what_is_seen_and_what_is_missing(
     pretended: list[Job], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dssl.data.datasets.available", lambda name: name == "texas")
-    written = figures.figures(Options(datasets=("texas", "penn94"), seeds=2), tmp_path)
+    monkeypatch.setattr(figures, "available", lambda name: name == "texas")
+    written = reproduce("figures", Options(datasets=("texas", "penn94"), seeds=2), tmp_path)
     text = written[-1].read_text()
     assert "![Accuracy over the momentum τ of the target encoder](figures/tau.svg)" in text
     assert (
@@ -108,7 +112,7 @@ def test_the_page_says_what_is_seen_and_what_is_missing(
 
 
 def test_the_numbers_are_those_of_the_runs(pretended: list[Job], tmp_path: Path) -> None:
-    figures.figures(Options(datasets=("texas",), seeds=2), tmp_path)
+    reproduce("figures", Options(datasets=("texas",), seeds=2), tmp_path)
     rows = {(row["setting"], row["line"], row["value"]): row for row in read(tmp_path / "figures" / "sweeps.csv")}
     own = resolve({"recipe": "paper-terms:texas"}).method
     row = rows["num_factors", "paper-terms", f"{own.num_factors}"]
@@ -145,7 +149,11 @@ def test_a_line_changes_what_it_names_and_nothing_at_the_base() -> None:
 def test_what_is_not_changed_is_trained_once_for_all_figures_and_for_table_two() -> None:
     options = Options(datasets=("texas",))
     jobs = [job for _, lines in CURVES.values() for line in lines for _, job in line_jobs(line, "texas", options)]
-    full = {job.key for job in plans.ablation_jobs(options) if job.row in ("full, paper-terms", "full, as printed")}
+    full = {
+        entry.job.key
+        for entry in plans.ablations(options)
+        if entry.job.row in ("full, paper-terms", "full, as printed")
+    }
     assert len(full) == 6 and full <= {job.key for job in jobs}
     by_settings = {(str(sorted(job.settings.items())), job.seed) for job in jobs}
     assert len(by_settings) == len(experiments.jobs_by_key(jobs)) < len(jobs)
@@ -174,12 +182,13 @@ def test_a_graph_without_a_node_of_middling_degree_gives_the_nearest() -> None:
 def test_a_quick_figure_runs_from_the_graph_to_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figures, "CURVES", {"tau": ("τ", (Line("paper-terms", "momentum", (0.9,)),))})
     seen = []
-    figures.figures(
+    reproduce(
+        "figures",
         Options(datasets=("texas",), quick=True),
         tmp_path,
         workers=1,
         on_plan=seen.append,
-        on_record=lambda job, record: seen.append(record["seconds"]),
+        on_record=lambda job, record: seen.append(record.seconds),
     )
     assert seen[0] == len(seen) - 1 == 3
     assert len(read(tmp_path / "figures" / "tau.csv")) == 2
@@ -189,4 +198,4 @@ def test_a_quick_figure_runs_from_the_graph_to_the_files(tmp_path: Path, monkeyp
     ends = {(row["source"], row["target"]) for row in links}
     assert ends == {(target, source) for source, target in ends}
     sample = [row["class"] for row in read(tmp_path / "figures" / "posteriors-texas.csv")]
-    assert len(sample) == figures.SAMPLE and sample == sorted(sample)
+    assert len(sample) == factor_figures.SAMPLE and sample == sorted(sample)

@@ -9,11 +9,13 @@ import pytest
 
 from dssl.config.methods import METHODS
 from dssl.errors import ConfigError, DsslError, RunError
-from dssl.studies import experiments
-from dssl.studies.experiments import Job, Record
-from dssl.studies.paper import numbers, plans, tables
-from dssl.studies.paper.plans import ABLATIONS, SANITY, Options
+from dssl.studies import experiments, judge
+from dssl.studies.entries import SANITY, Entry
+from dssl.studies.experiments import Job
+from dssl.studies.paper import numbers, plans, reproduce, tables
+from dssl.studies.paper.plans import ABLATIONS, Options
 from dssl.studies.paper.tables import nmi_of_errors
+from dssl.studies.records import Record, records
 
 
 @pytest.fixture(autouse=True)
@@ -24,18 +26,22 @@ def graphs(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def pretend(jobs: Sequence[Job], folder: Path, **_: object) -> list[Record]:
     """Records as `experiments.run` gives them, with numbers that follow from the job."""
     return [
-        {
-            "key": job.key,
-            "graph": job.graph,
-            "row": job.row,
-            "seed": job.seed,
-            "views": {
-                view: {"probe": {"accuracy": [0.5 + 0.01 * len(job.row), 0.6]}, "kmeans": {"nmi": 0.25}}
+        Record(
+            key=job.key,
+            graph=job.graph,
+            row=job.row,
+            seed=job.seed,
+            views={
+                view: {"width": 8, "probe": {"accuracy": [0.5 + 0.01 * len(job.row), 0.6]}, "kmeans": {"nmi": 0.25}}
                 for view in job.views
             },
-        }
+        )
         for job in jobs
     ]
+
+
+def jobs_of(entries: Sequence[Entry]) -> list[Job]:
+    return list(experiments.jobs_by_key(entry.job for entry in entries).values())
 
 
 def test_the_papers_tables_have_a_number_for_each_graph() -> None:
@@ -51,22 +57,23 @@ def test_the_papers_tables_have_a_number_for_each_graph() -> None:
 def test_each_table_is_written_three_ways(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(experiments, "run", pretend)
     options = Options(datasets=("texas", "cora") if name != "table7" else (), methods=("dssl", "sanity"))
-    written = tables.reproduce(name, options, tmp_path)
+    written = reproduce.reproduce(name, options, tmp_path)
     assert [path.name for path in written] == [f"{name}.md", f"{name}.csv", f"{name}.svg"]
     text = written[0].read_text()
     assert "Beside the paper" in text
     assert all(path.stat().st_size > 100 for path in written)
     before = [path.read_bytes() for path in written]
-    assert [path.read_bytes() for path in tables.reproduce(name, options, tmp_path)] == before
+    assert [path.read_bytes() for path in reproduce.reproduce(name, options, tmp_path)] == before
 
 
 def test_table_one_names_graphs_that_are_not_here_and_judges_the_method_in_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(experiments, "run", pretend)
-    monkeypatch.setattr("dssl.data.datasets.available", lambda name: name != "penn94")
+    for module in (plans, tables):
+        monkeypatch.setattr(module, "available", lambda name: name != "penn94")
     options = Options(datasets=("texas", "penn94"), methods=("dssl", "sanity"))
-    text = tables.reproduce("table1", options, tmp_path)[0].read_text()
+    text = reproduce.reproduce("table1", options, tmp_path)[0].read_text()
     assert "| penn94 | its files are not on this machine |" in text
     assert (
         "- texas: `dssl` 57.0, the best sanity baseline `random-encoder` 62.0: **the method does not beat it**." in text
@@ -76,17 +83,17 @@ def test_table_one_names_graphs_that_are_not_here_and_judges_the_method_in_words
 
 
 def test_table_one_has_every_method_and_baseline() -> None:
-    jobs = plans.classification_jobs(Options(datasets=("texas",)))
+    jobs = jobs_of(plans.classification(Options(datasets=("texas",))))
     assert {job.row for job in jobs} == {*SANITY, *METHODS, "paper-terms"}
     assert all(job.clusters for job in jobs if job.row != "majority")
-    seeds = plans.classification_jobs(Options(datasets=("texas",), methods=("dssl",), seeds=3))
+    seeds = jobs_of(plans.classification(Options(datasets=("texas",), methods=("dssl",), seeds=3)))
     assert sorted({job.seed for job in seeds}) == [0, 1, 2]
 
 
 def test_the_summary_has_the_best_baseline_beside_the_method(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(experiments, "run", pretend)
     options = Options(datasets=("texas", "wisconsin"), methods=("dssl", "sanity"))
-    lines = tables.reproduce("summary", options, tmp_path)[0].read_text().splitlines()
+    lines = reproduce.reproduce("summary", options, tmp_path)[0].read_text().splitlines()
     assert "| graph | paper's DSSL | paper-terms | best without training | dssl, trained part | dssl |" in lines
     assert any(line.startswith("| texas | **62.1** | 60.5 ± 0.7 | 62.0 ± 2.8 |") for line in lines)
     assert any(line.startswith("| wisconsin | – | – |") for line in lines)
@@ -115,10 +122,11 @@ def test_factors_outside_the_bars_are_named(tmp_path: Path, monkeypatch: pytest.
 
     def unhealthy(jobs: Sequence[Job], folder: Path, **_: object) -> list[Record]:
         alike = {"with_diagonal": 0.8, "without_diagonal": None}
-        return [{**record, "health": health, "class_similarity": alike} for record in pretend(jobs, folder)]
+        changes = {"health": health, "class_similarity": alike}
+        return [record.model_copy(update=changes) for record in pretend(jobs, folder)]
 
     monkeypatch.setattr(experiments, "run", unhealthy)
-    text = tables.reproduce("factors", Options(datasets=("texas",)), tmp_path)[0].read_text()
+    text = reproduce.reproduce("factors", Options(datasets=("texas",)), tmp_path)[0].read_text()
     assert "| texas | 0.125 | 0.500 | 0.700 | 0.800 |" in text
     assert "- texas: effective rank / 64 is 0.12, outside 0.25 to 1." in text
     assert "- texas: largest usage is 0.70, outside 0 to 0.6." in text
@@ -126,55 +134,57 @@ def test_factors_outside_the_bars_are_named(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_methods_are_trained_by_their_recipe_where_it_knows_the_graph() -> None:
-    known = plans.classification_jobs(Options(datasets=("texas", "wisconsin"), methods=("dgi",)))
+    known = jobs_of(plans.classification(Options(datasets=("texas", "wisconsin"), methods=("dgi",))))
     assert [job.settings for job in known] == [{"recipe": "dgi:texas"}, {"method": "dgi"}]
-    (attention,) = plans.gat_jobs(Options(datasets=("texas",), methods=("bgrl",)))
+    (attention,) = jobs_of(plans.gat(Options(datasets=("texas",), methods=("bgrl",))))
     assert attention.settings == {"recipe": "bgrl:texas", "layers": 2, "encoder": "gat"}
 
 
 def test_the_public_splits_stand_beside_what_was_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs = plans.published_jobs(Options(datasets=("cora",), methods=("dgi", "raw", "line")))
+    jobs = jobs_of(plans.published(Options(datasets=("cora",), methods=("dgi", "raw", "line"))))
     assert [(job.row, job.seed, job.settings) for job in jobs] == [
         (method, seed, {"recipe": f"{method}:cora-public"}) for method in ("dgi", "line") for seed in range(3)
     ]
     assert {(job.protocol, job.splits) for job in jobs} == {("public", 1)}
     monkeypatch.setattr(experiments, "run", pretend)
-    text = tables.reproduce("published", Options(datasets=("cora",), methods=("dgi", "line")), tmp_path)[0].read_text()
+    text = reproduce.reproduce("published", Options(datasets=("cora",), methods=("dgi", "line")), tmp_path)[
+        0
+    ].read_text()
     assert "| graph | dgi | line |" in text
     assert "| cora | dgi | 82.30 | 56.5 ± 4.9 (seeds 0.0) | -25.8 | below |" in text
     assert "| cora | line |" not in text  # nothing was published there
 
 
 def test_table_one_and_five_share_their_runs() -> None:
-    assert tables.TABLES["table1"][0] is tables.TABLES["table5"][0]
+    assert reproduce.STUDIES["table1"].plan is reproduce.STUDIES["table5"].plan
 
 
 def test_ablations_change_what_they_name() -> None:
-    jobs = plans.ablation_jobs(Options(datasets=("texas",), seeds=1))
+    jobs = jobs_of(plans.ablations(Options(datasets=("texas",), seeds=1)))
     settings = {job.row: job.settings for job in jobs}
     assert settings["A1, paper-terms"] == {"recipe": "paper-terms:texas", "local_weight": 0.0}
     assert settings["A2+A5, as printed"] == {"preset": "paper", "global_weight": 0.0, "inference": "uniform"}
 
 
 def test_table_four_compares_the_files_with_the_paper(tmp_path: Path) -> None:
-    text = tables.reproduce("table4", Options(datasets=("texas", "cora")), tmp_path)[0].read_text()
+    text = reproduce.reproduce("table4", Options(datasets=("texas", "cora")), tmp_path)[0].read_text()
     assert "| texas | 183 | 309 | 1,703 (paper 1,793) | 5 |" in text
     assert "- texas: features is 1703, the paper prints 1793." in text
     assert "cora:" not in text
 
 
 def test_table_six_has_the_edges_that_the_paper_prints(tmp_path: Path) -> None:
-    text = tables.reproduce("table6", Options(), tmp_path)[0].read_text()
+    text = reproduce.reproduce("table6", Options(), tmp_path)[0].read_text()
     assert "| h = 0.5 | 10,000 | 59,648 | 10 | 100 |" in text or "| h = 0.5 | 10,000 | 59,64" in text
 
 
 def test_unknown_names_are_refused_with_a_hint(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="did you mean 'table1'"):
-        tables.reproduce("tabel1", Options(), tmp_path)
+        reproduce.reproduce("tabel1", Options(), tmp_path)
     with pytest.raises(ConfigError, match="unknown method 'sanit'"):
-        tables.reproduce("table1", Options(datasets=("texas",), methods=("sanit",)), tmp_path)
+        reproduce.reproduce("table1", Options(datasets=("texas",), methods=("sanit",)), tmp_path)
     with pytest.raises(DsslError, match="txas"):
-        tables.reproduce("table1", Options(datasets=("txas",)), tmp_path)
+        reproduce.reproduce("table1", Options(datasets=("txas",)), tmp_path)
 
 
 @pytest.mark.parametrize("share", [0.5, 0.6])
@@ -193,9 +203,9 @@ def test_the_information_in_a_partition_with_errors_is_sklearns(share: float) ->
 
 def test_a_quick_table_runs_from_the_graph_to_the_files(tmp_path: Path) -> None:
     options = Options(datasets=("texas",), methods=("dssl", "raw", "majority"), quick=True)
-    tables.reproduce("table1", options, tmp_path, workers=1)
-    stored = experiments.records(tmp_path / "runs")
-    assert {record["row"] for record in stored} == {"dssl", "paper-terms", "raw", "majority"}
+    reproduce.reproduce("table1", options, tmp_path, workers=1)
+    stored = records(tmp_path / "runs")
+    assert {record.row for record in stored} == {"dssl", "paper-terms", "raw", "majority"}
     page = (tmp_path / "table1.md").read_text()
     assert "| texas |" in page
     assert "the numbers mean nothing" in page
@@ -205,13 +215,13 @@ def test_what_a_table_does_not_have_is_refused_before_anything_is_written(tmp_pa
     asked = {"table3": ("line",), "published": ("dssl",), "summary": ("dgi",)}
     for name, methods in asked.items():
         with pytest.raises(ConfigError, match=f"{name} has none of the methods"):
-            tables.reproduce(name, Options(datasets=("texas",), methods=methods), tmp_path)
+            reproduce.reproduce(name, Options(datasets=("texas",), methods=methods), tmp_path)
     assert not list(tmp_path.iterdir())
 
 
 def test_if_every_training_fails_no_table_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(experiments, "perform", lambda job: experiments._failed(job, RunError("too large")))
+    monkeypatch.setattr(judge, "perform", lambda job: judge.failed(job, RunError("too large")))
     options = Options(datasets=("texas",), methods=("raw", "hops"))
     with pytest.raises(RunError, match="table1: every training failed; raw on texas: too large"):
-        tables.reproduce("table1", options, tmp_path, workers=1)
+        reproduce.reproduce("table1", options, tmp_path, workers=1)
     assert not list(tmp_path.glob("table1*"))

@@ -1,4 +1,4 @@
-"""Which trainings each table of the paper needs: plans, as jobs of `dssl.studies.experiments`."""
+"""Plans: the trainings that each table of the paper needs, with their place in it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dssl.config.methods import METHODS
+from dssl.config.recipes import read_recipe, recipes
 from dssl.data.catalogue import DATASETS
-from dssl.errors import ConfigError, nearest
-from dssl.studies.experiments import Job, View
+from dssl.data.datasets import available, find
+from dssl.studies.entries import (
+    PAPER_TERMS,
+    QUICK,
+    QUICK_SPLITS,
+    SANITY,
+    Entry,
+    method_entries,
+    method_names,
+    method_settings,
+)
+from dssl.studies.experiments import Job
 from dssl.studies.paper import numbers
 
-SANITY = ("majority", "raw", "smoothed", "hops", "adjacency", "random-encoder")
 PLANETOID = ("cora", "citeseer", "pubmed")
 SMALL = 6000  # nodes of the graphs that --quick keeps
-QUICK = {"epochs": 10}
 ABLATIONS: dict[str, dict[str, Any]] = {
     "full": {},
     "A1": {"local_weight": 0.0},
@@ -27,22 +35,23 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "A2+A4": {"global_weight": 0.0, "shift_scale": 0.0},
     "A2+A5": {"global_weight": 0.0, "inference": "uniform"},
 }
+ABLATION_GRAPHS = ("texas", "cornell-2020", "cora")
 BASES: dict[str, dict[str, Any]] = {
     "as printed": {"preset": "paper"},
-    "paper-terms": {"recipe": "paper-terms"},
+    PAPER_TERMS: {"recipe": PAPER_TERMS},
     "default, trained part": {"skip": False},
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to make a table of.
+    """Selection of graphs, methods and seeds.
 
     Args:
         datasets: graphs, or none for those of the table.
         methods: names of methods, and ``sanity``; none for all.
-        seeds: trainings per cell, or none for as many as the table asks for.
-        quick: few splits and epochs, small graphs: to see that it works.
+        seeds: trainings per cell, or none for the table's own number.
+        quick: few splits and epochs, small graphs: a smoke test.
     """
 
     datasets: tuple[str, ...] = ()
@@ -51,153 +60,125 @@ class Options:
     quick: bool = False
 
 
-def classification_jobs(options: Options) -> list[Job]:
-    """Every method and baseline on every graph that is here; k-means comes with it, for Table 5."""
-    from dssl.data.datasets import available
-
-    jobs = []
-    for graph in filter(available, graphs_of(options, catalogue_graphs())):
-        for method in methods_of(options):
-            jobs += method_jobs(method, graph, options)
-    return jobs
+def nothing(_: Options) -> list[Entry]:
+    """The plan of a table that needs no training."""
+    return []
 
 
-def summary_jobs(options: Options) -> list[Job]:
-    """DSSL and the baselines without training, as Table 1 has them."""
-    shown = tuple(name for name in methods_of(options) if name in (*SANITY, "dssl"))
-    return classification_jobs(replace(options, methods=shown)) if shown else []
-
-
-def method_jobs(method: str, graph: str, options: Options) -> list[Job]:
-    """A method or baseline on a graph: one job per seed."""
-    from dssl.config.recipes import read_recipe
-
-    base = Job(graph, method, splits=3 if options.quick else 10, clusters=True)
-    extra = QUICK if options.quick else {}
-    if method in SANITY and method != "random-encoder":
-        return [replace(base, baseline=method, clusters=method != "majority")]
-    if method == "random-encoder":
-        return [replace(base, settings={"epochs": 0, "encoder": "gcn", "skip": False})]
-    if method != "dssl":
-        settings = {**method_settings(method, graph), **extra}
-        return [replace(base, settings=settings, seed=seed) for seed in seeds_of(options, 1)]
-    views: tuple[View, ...] = ("embedding", "trained")
-    jobs = [replace(base, settings=extra, seed=seed, views=views) for seed in seeds_of(options, 1)]
-    if graph in read_recipe("paper-terms").names:
-        settings = {"recipe": f"paper-terms:{graph}", **extra}
-        jobs += [replace(base, row="paper-terms", settings=settings, seed=seed) for seed in seeds_of(options, 1)]
-    return jobs
-
-
-def method_settings(method: str, graph: str) -> dict[str, Any]:
-    """The method's recipe for a graph, or the method as it is where the recipe does not know the graph."""
-    from dssl.config.recipes import read_recipe, recipes
-
-    if method in recipes() and graph in read_recipe(method).names:
-        return {"recipe": f"{method}:{graph}"}
-    return {"method": method}
-
-
-def published_jobs(options: Options) -> list[Job]:
-    """Every method with a recipe for the public splits of Planetoid: wide vectors, one split; PubMed has one seed."""
-    from dssl.config.recipes import read_recipe, recipes
-
-    extra = QUICK if options.quick else {}
+def classification(options: Options) -> list[Entry]:
+    """Every method and baseline on every graph on this machine; k-means is included, for Table 5."""
     return [
-        Job(graph, method, {"recipe": f"{method}:{graph}-public", **extra}, seed=seed, splits=1, protocol="public")
+        entry
+        for graph in filter(available, graphs_of(options, catalogue_graphs()))
+        for method in method_names(options.methods)
+        for entry in method_entries(method, graph, seeds=seeds_of(options, 1), quick=options.quick)
+    ]
+
+
+def summary(options: Options) -> list[Entry]:
+    """DSSL and the training-free baselines, as in Table 1."""
+    shown = tuple(name for name in method_names(options.methods) if name in (*SANITY, "dssl"))
+    return classification(replace(options, methods=shown)) if shown else []
+
+
+def factors(options: Options) -> list[Entry]:
+    """The default preset on every graph, as in Table 1."""
+    return classification(replace(options, methods=("dssl",)))
+
+
+def published(options: Options) -> list[Entry]:
+    """Every method with a recipe for the public splits of Planetoid: wide vectors, one split; PubMed has one seed."""
+    return [
+        Entry(
+            Job(
+                graph,
+                method,
+                {"recipe": f"{method}:{graph}-public", **_quick(options)},
+                seed=seed,
+                splits=1,
+                protocol="public",
+            ),
+            graph,
+            method,
+        )
         for graph in graphs_of(options, PLANETOID)
-        for method in methods_of(options)
+        for method in method_names(options.methods)
         if method in recipes() and f"{graph}-public" in read_recipe(method).names
         for seed in seeds_of(options, 1 if graph == "pubmed" else 3)
     ]
 
 
-def factor_jobs(options: Options) -> list[Job]:
-    """The default preset on every graph, as Table 1 has it."""
-    return classification_jobs(replace(options, methods=("dssl",)))
-
-
-def ablation_jobs(options: Options) -> list[Job]:
+def ablations(options: Options) -> list[Entry]:
     """Each ablation of each base configuration."""
     return [
-        Job(
-            graph,
-            f"{row}, {base}",
-            {**for_graph(settings, graph), **ABLATIONS[row], **(QUICK if options.quick else {})},
-            seed=seed,
-            splits=3 if options.quick else 10,
+        Entry(
+            Job(
+                graph,
+                f"{row}, {base}",
+                {**for_graph(settings, graph), **ABLATIONS[row], **_quick(options)},
+                seed=seed,
+                splits=splits_of(options),
+            ),
+            row,
+            ablation_column(graph, base),
         )
-        for graph in graphs_of(options, ("texas", "cornell-2020", "cora"))
+        for graph in graphs_of(options, ABLATION_GRAPHS)
         for base, settings in BASES.items()
         for row in ABLATIONS
         for seed in seeds_of(options, 3)
     ]
 
 
-def gat_jobs(options: Options) -> list[Job]:
-    """DSSL and the other methods with a GAT for an encoder."""
-    from dssl.data.datasets import available
+def ablation_column(graph: str, base: str) -> str:
+    """The column of Table 2 for a graph and a base configuration."""
+    return f"{graph}, {base}"
 
-    jobs = []
+
+def gat(options: Options) -> list[Entry]:
+    """DSSL and two other methods with a GAT encoder."""
+    found = []
     for graph in filter(available, graphs_of(options, numbers.GRAPHS)):
-        for method in _gat_methods(options):
-            theirs = {"recipe": f"paper-terms:{graph}"} if method == "dssl" else method_settings(method, graph)
-            own = {} if method == "dssl" else {"layers": 2}
-            settings = {**theirs, **own, "encoder": "gat", **(QUICK if options.quick else {})}
-            jobs += [
-                Job(graph, method, settings, seed=seed, splits=3 if options.quick else 10)
+        for method in ("mvgrl", "bgrl", "dssl"):
+            if options.methods and method not in options.methods:
+                continue
+            own = method == "dssl"
+            theirs = {"recipe": f"{PAPER_TERMS}:{graph}"} if own else {**method_settings(method, graph), "layers": 2}
+            settings = {**theirs, "encoder": "gat", **_quick(options)}
+            found += [
+                Entry(Job(graph, method, settings, seed=seed, splits=splits_of(options)), graph, method)
                 for seed in seeds_of(options, 1)
             ]
-    return jobs
+    return found
 
 
-def _gat_methods(options: Options) -> list[str]:
+def synthetic(options: Options) -> list[Entry]:
+    """Every method on the synthetic graphs, at 25/25/50."""
     return [
-        name
-        for name in ("mvgrl", "bgrl", "dssl")
-        if name in METHODS and (not options.methods or name in options.methods)
+        replace(
+            entry,
+            job=replace(entry.job, shares=(0.25, 0.25, 0.5), clusters=False),
+            row=f"{h:g}",
+        )
+        for h in numbers.HOMOPHILY
+        for method in method_names(options.methods)
+        for entry in method_entries(method, synthetic_spec(h, options), seeds=seeds_of(options, 1), quick=options.quick)
     ]
 
 
-def synthetic_jobs(options: Options) -> list[Job]:
-    """Every method on the synthetic graphs, at 25/25/50."""
-    jobs = []
-    for h in numbers.HOMOPHILY:
-        graph = synthetic_spec(h, options)
-        for method in methods_of(options):
-            for job in method_jobs(method, graph, options):
-                jobs.append(replace(job, shares=(0.25, 0.25, 0.5), clusters=False))
-    return jobs
-
-
 def synthetic_spec(h: float, options: Options) -> str:
-    """The graph of Table 6 with a share h of links inside classes."""
+    """The graph of Table 6 with a fraction h of links inside classes."""
     return f"synthetic:h={h:g},nodes={1000 if options.quick else 10000},classes=10,degree=12"
 
 
 def catalogue_graphs() -> tuple[str, ...]:
     """The paper's graphs, and the others that are on this machine."""
-    from dssl.data.datasets import available
-
     return (*numbers.GRAPHS, *(name for name in DATASETS if name not in numbers.GRAPHS and available(name)))
 
 
 def graphs_of(options: Options, usual: Sequence[str]) -> list[str]:
-    """Names of the graphs that were asked for, or the usual ones; the quick ones alone if in a hurry."""
-    from dssl.data.datasets import find
-
+    """Names of the selected graphs, or the usual ones; small ones alone in a smoke test."""
     chosen = [find(name).name for name in options.datasets] or list(usual)
     return [name for name in chosen if not options.quick or (DATASETS[name].figures.nodes or 0) < SMALL]
-
-
-def methods_of(options: Options) -> list[str]:
-    """Names of methods and baselines; ``sanity`` stands for all baselines."""
-    every = [*SANITY, *METHODS]
-    chosen = [name for part in options.methods for name in (SANITY if part == "sanity" else (part,))]
-    for name in chosen:
-        if name not in every:
-            raise ConfigError(f"unknown method {name!r}{nearest(name, every) or '; use sanity, ' + ', '.join(METHODS)}")
-    return list(dict.fromkeys(chosen)) or every
 
 
 def seeds_of(options: Options, usual: int) -> range:
@@ -205,10 +186,17 @@ def seeds_of(options: Options, usual: int) -> range:
     return range(1 if options.quick else options.seeds or usual)
 
 
-def for_graph(settings: Mapping[str, Any], graph: str) -> dict[str, Any]:
-    """A recipe by name becomes the recipe for the graph, where it knows the graph."""
-    from dssl.config.recipes import read_recipe
+def splits_of(options: Options) -> int:
+    """Number of random splits."""
+    return QUICK_SPLITS if options.quick else 10
 
+
+def for_graph(settings: Mapping[str, Any], graph: str) -> dict[str, Any]:
+    """Settings whose recipe is the one for the graph, where it covers the graph."""
     if "recipe" not in settings or graph not in read_recipe(settings["recipe"]).names:
         return dict(settings)
     return {**settings, "recipe": f"{settings['recipe']}:{graph}"}
+
+
+def _quick(options: Options) -> dict[str, Any]:
+    return QUICK if options.quick else {}

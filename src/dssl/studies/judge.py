@@ -1,0 +1,239 @@
+"""Train and evaluate one job, and return its record."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dssl.config.fields import values
+from dssl.config.resolve import resolve
+from dssl.config.schema import Config, ReadOptions
+from dssl.data.load import read_graph
+from dssl.errors import DsslError, RunError
+from dssl.evaluation import baselines, evaluate, factor_analysis, link_prediction, probe
+from dssl.evaluation.label_free import label_free
+from dssl.evaluation.link_prediction import LinkTask
+from dssl.evaluation.splits import Protocol, Split
+from dssl.graph import Graph
+from dssl.graph.preparation import OF_MODEL, links
+from dssl.model.estimator import Embedder
+from dssl.runtime import environment
+from dssl.studies.records import Record, View
+
+if TYPE_CHECKING:
+    from dssl.studies.experiments import Job
+
+HEALTH = ("loss", "local", "global", "entropy", "effective_rank", "posterior_entropy", "factor_usage_max")
+SMALL = "synthetic:nodes=60,classes=3,degree=4,features=8"  # the graph that a process compiles its code on
+Result = dict[str, Any]
+
+
+def perform(job: Job) -> Record:
+    """Do a job and return its record; a failure that a user can cause is a record with an ``error``."""
+    started, begun = datetime.now(UTC), time.perf_counter()
+    environment.forget_peak()
+    try:
+        result = _baseline(job) if job.baseline else _train(job)
+    except DsslError as error:
+        return failed(job, error)
+    place = environment.describe("", started=started, resumed_at=0)
+    return Record(
+        key=job.key,
+        **_plain({name: value for name, value in asdict(job).items() if name != "views"}),
+        **_plain(result),
+        seconds=round(time.perf_counter() - begun, 2),
+        peak_memory_mb=place["peak_memory_mb"],
+        date=place["started"],
+        versions={"python": place["python"], **place["packages"]},
+        machine=f"{place['system']}, {place['processor']}, {place['cores']} cores",
+    )
+
+
+def failed(job: Job, error: DsslError) -> Record:
+    """The record of a job that failed."""
+    return Record(key=job.key, graph=job.graph, row=job.row, seed=job.seed, error=str(error))
+
+
+def perform_alone(job: Job) -> Record:
+    """Do a job in a new process, after a small one: imports and compilation are not counted as the method's."""
+    small = replace(job, graph=SMALL, splits=2, read={}, protocol="random", hide_links=False, clusters=False)
+    with suppress(DsslError):
+        if job.baseline:
+            _baseline(small)
+        else:
+            Embedder.from_config(resolve({**job.settings, "epochs": 1, "dim": 8})).fit(graph_of(small)[0])
+    return perform(job)
+
+
+def holds(record: Record, job: Job) -> bool:
+    """Whether a training has the settings of the record today.
+
+    Settings that did not exist then, or that do not exist any more, do not count.
+    """
+    if record.resolved is None:
+        return True
+    now = _plain(values(resolve({"seed": job.seed, **job.settings})))
+    return all(now[path] == value for path, value in record.resolved.items() if path in now)
+
+
+def splits_of(job: Job, graph: Graph) -> Sequence[Split]:
+    """The splits that a job is evaluated on; none without labels."""
+    if graph.y is None or not job.splits:
+        return []
+    protocol = Protocol(name=job.protocol, source=job.graph, count=job.splits, shares=job.shares, seed=job.split_seed)
+    return protocol.splits(graph.y)
+
+
+def graph_of(job: Job) -> tuple[Graph, LinkTask | None]:
+    """The graph that a job is trained on, and the held-out links if there are some."""
+    graph = _load(job.graph, tuple((name, value) for name, value in job.read.items() if name != "stamp"))
+    if not job.hide_links:
+        return graph, None
+    task = link_prediction.hold_out(graph, seed=job.split_seed)
+    return task.graph, task
+
+
+@lru_cache(maxsize=2)
+def _load(source: str, read: tuple[tuple[str, Any], ...]) -> Graph:
+    options = ReadOptions(source=source, **dict(read))
+    return links(read_graph(options), directed=options.directed, self_loops="remove")
+
+
+def _train(job: Job) -> Result:
+    graph, task = graph_of(job)
+    model = Embedder.from_config(resolve({"seed": job.seed, **job.settings}))
+    with _Cost() as cost:
+        model.fit(graph)
+    result: Result = {"views": {}, "resolved": _resolved(model.config), **cost.figures, "epochs": model.epochs_}
+    if model.metrics_:
+        result["health"] = {name: model.metrics_[-1][name] for name in HEALTH if name in model.metrics_[-1]}
+    if model.warnings_:
+        result["warnings"] = model.warnings_
+    splits = splits_of(job, graph)
+    factors = model.factors(graph).nodes if model.config.method.name == "dssl" else None
+    for view in job.views:
+        ranked = None if view == "factorwise" else task  # its many columns would take long on pairs
+        result["views"][view] = _measured(job, graph, ranked, splits, _view(model, graph, view), factors)
+    if factors is not None:
+        if task is not None:
+            held_out = task
+            result["links_model"] = link_prediction.score_pairs(
+                held_out, "model", lambda pairs: model.link_scores(held_out.graph, pairs)
+            )
+        if graph.y is not None:
+            result["class_similarity"] = _class_similarity(factors, graph)
+    return result
+
+
+def _baseline(job: Job) -> Result:
+    graph, task = graph_of(job)
+    splits = splits_of(job, graph)
+    if job.baseline == "majority":
+        assert graph.y is not None
+        accuracy = list(baselines.majority(graph.y, splits)["accuracy"].values)
+        return {"views": {"embedding": {"width": 0, "probe": {"accuracy": accuracy}}}}
+    dim = int(job.settings.get("dim", baselines.MOST))
+    for name, columns, cost in _timed(baselines.baseline_features(graph, dim=dim)):
+        if name == job.baseline:
+            return {"views": {"embedding": _measured(job, graph, task, splits, columns.copy())}, **cost}
+    raise RunError(f"graph {job.graph!r} has no baseline {job.baseline!r} (no features or no links)")
+
+
+def _timed(
+    features: Iterator[tuple[str, NDArray[np.float32]]],
+) -> Iterator[tuple[str, NDArray[np.float32], dict[str, float]]]:
+    """Each baseline with what it cost."""
+    while True:
+        with _Cost() as cost:
+            found = next(features, None)
+        if found is None:
+            return
+        yield *found, cost.figures
+
+
+class _Cost:
+    """Seconds of the lines below ``with``, and the most memory that they took beyond the process before."""
+
+    def __enter__(self) -> _Cost:
+        environment.forget_peak()
+        self.before, self.begun = environment.memory(), time.perf_counter()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        seconds, memory = time.perf_counter() - self.begun, environment.peak_memory() - self.before
+        self.figures = {"fit_seconds": round(seconds, 2), "fit_memory_mb": round(max(memory, 0) / 2**20, 1)}
+
+
+def _measured(
+    job: Job,
+    graph: Graph,
+    task: LinkTask | None,
+    splits: Sequence[Split],
+    columns: NDArray[np.float32],
+    factors: NDArray[np.float32] | None = None,
+) -> Result:
+    """The content of a `dssl.studies.records.ViewResult`."""
+    free = label_free(graph, columns, seed=job.split_seed, factors=factors)
+    result: Result = {"width": columns.shape[1], "label_free": free}
+    if splits:
+        assert graph.y is not None
+        found = probe.linear_probe(columns, graph.y, splits)
+        result["probe"] = {name: list(score.values) for name, score in found.scores.items()}
+        result["probe"]["val_accuracy"] = list(found.validation.values)
+        if job.clusters:
+            result["kmeans"] = evaluate.kmeans(columns, graph.y, seed=job.split_seed)
+    if task is not None:
+        result["links"] = link_prediction.score_embedding(task, columns)
+    return result
+
+
+def _view(model: Embedder, graph: Graph, view: View) -> NDArray[np.float32]:
+    if view == "embedding":
+        return model.embeddings_.values
+    trained = np.ascontiguousarray(model.embeddings_.values[:, : model.config.encoder.dim])
+    return trained if view == "trained" else factorwise(model, graph, trained)
+
+
+def factorwise(model: Embedder, graph: Graph, columns: NDArray[np.float32]) -> NDArray[np.float32]:
+    """[v_i | Σ_j w_ij q(k | i, j) v_j for each k]: the neighbours by the factor of the link, ``(N, (K+1) d)``."""
+    found = model.factors(graph)
+    size = graph.num_nodes
+    weights = 1 / np.maximum(np.bincount(found.source, minlength=size), 1)[found.source]
+    means = sparse.csr_array((weights.astype(np.float32), (found.source, found.target)), shape=(size, size))
+    return np.hstack([columns, factor_analysis.factor_means(means, found.links, columns)])
+
+
+def _class_similarity(nodes: NDArray[np.float32], graph: Graph) -> dict[str, float | None]:
+    """Whether classes that link in similar ways have similar factors (section 4.4 of the paper), where defined."""
+    both = {
+        "with_diagonal": factor_analysis.similarity_correlation(graph, nodes),
+        "without_diagonal": factor_analysis.similarity_correlation(graph, nodes, diagonal=False),
+    }
+    return {name: None if math.isnan(value) else value for name, value in both.items()}
+
+
+def _resolved(config: Config) -> dict[str, Any]:
+    """The settings that decide a training, by dotted path."""
+    own = ("method.", "encoder.", "train.", *(f"graph.{name}" for name in OF_MODEL))
+    return {path: value for path, value in values(config).items() if path.startswith(own) and value is not None}
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of NumPy as Python's, rounded to six digits, so that records stay small."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    return round(value, 6) if isinstance(value, float) else value

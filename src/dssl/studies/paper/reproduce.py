@@ -1,0 +1,157 @@
+"""Reproduce the paper's tables and figures from stored runs: ``dssl reproduce table1``.
+
+A study is a plan (entries: jobs with their place in a table) and a function that writes its results. Records are in
+``OUT/runs``, shared by all studies, so that a training is done once. A table is ``OUT/NAME.md``, ``OUT/NAME.csv`` and a
+picture; the paper's number stands next to ours where it has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from dssl.errors import ConfigError, RunError, nearest, require
+from dssl.runtime import files
+from dssl.studies import charts, experiments
+from dssl.studies.entries import Entry, Results
+from dssl.studies.experiments import Job
+from dssl.studies.paper import figures, plans, tables
+from dssl.studies.paper.plans import Options
+from dssl.studies.records import Record
+
+QUICK_NOTE = (
+    "**Made with `--quick`**: ten epochs, three splits, one seed, small graphs. It shows that everything works; the "
+    "numbers mean nothing, whatever is said of them below."
+)
+OnRecord = Callable[[Job, Record], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The results of a plan.
+
+    Args:
+        name: of the study.
+        options: the selection.
+        out: folder to write to.
+        results: entries with their records, those that failed left out.
+        records: every record once.
+        failed: sentences on the jobs that failed.
+        on_record: called with each further model that is fitted.
+    """
+
+    name: str
+    options: Options
+    out: Path
+    results: Results
+    records: Sequence[Record]
+    failed: Sequence[str]
+    on_record: OnRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """A table, or a page of figures.
+
+    Args:
+        plan: the entries for a selection.
+        write: writes the results, and returns the paths.
+        fits: jobs of models that `write` fits itself, to draw them.
+    """
+
+    plan: Callable[[Options], list[Entry]]
+    write: Callable[[Made], list[Path]]
+    fits: Callable[[Options], Sequence[Job]] = lambda _: ()
+
+
+def reproduce(
+    name: str,
+    options: Options,
+    out: Path,
+    *,
+    workers: int = 0,
+    on_plan: Callable[[int], None] = lambda _: None,
+    on_record: OnRecord = lambda _job, _record: None,
+) -> list[Path]:
+    """Reproduce a table or the figures, and return the paths of the files.
+
+    Args:
+        name: a key of `STUDIES`.
+        options: the selection of graphs, methods and seeds.
+        out: the folder; records go to ``out/runs``.
+        workers: processes; 0 takes one per core.
+        on_plan: called with the number of jobs.
+        on_record: called with each job and its record.
+    """
+    if name not in STUDIES:
+        raise ConfigError(f"unknown table {name!r}{nearest(name, STUDIES) or '; use ' + ', '.join(STUDIES)}")
+    require("matplotlib", extra="plots")
+    study = STUDIES[name]
+    entries = study.plan(options)
+    if not entries and study.plan is not plans.nothing:
+        raise ConfigError(
+            f"{name} has none of the methods, or none of the graphs that are here, among those asked for; "
+            "docs/reproduce.md says what each table has"
+        )
+    jobs = experiments.jobs_by_key(entry.job for entry in entries)
+    on_plan(len(jobs) + len(study.fits(options)))
+    done = experiments.run(list(jobs.values()), out / "runs", workers=workers, on_record=on_record)
+    records = dict(zip(jobs, done, strict=True))
+    failed = [f"{record.row} on {record.graph}: {record.error}" for record in done if record.error]
+    if done and len(failed) == len(done):
+        raise RunError(f"{name}: every training failed; {failed[0]}")
+    results = [(entry, records[entry.job.key]) for entry in entries if not records[entry.job.key].error]
+    return study.write(Made(name, options, out, results, done, failed, on_record))
+
+
+def write_table(build: tables.Build, made: Made) -> list[Path]:
+    """Write a table as Markdown and CSV, and draw it if it has values."""
+    table = build(made.options, made.results)
+    notes = [QUICK_NOTE, "", *table.notes] if made.options.quick and made.records else table.notes
+    table = replace(table, notes=notes, remarks=[*table.remarks, *made.failed, *_time(made.records)])
+    written = [made.out / f"{made.name}.md", made.out / f"{made.name}.csv"]
+    files.write_text(written[0], table.markdown())
+    files.write_text(written[1], table.csv())
+    if table.cells:
+        points = {
+            key: (cell.mean, cell.over_splits, None if cell.printed is None else cell.printed[0])
+            for key, cell in table.cells.items()
+        }
+        written.append(made.out / f"{made.name}.svg")
+        charts.dots(table.title, table.rows, table.columns, points, written[-1])
+    return written
+
+
+def _time(records: Sequence[Record]) -> list[str]:
+    """A sentence on the time of all records of a table."""
+    seconds = sum(record.seconds for record in records)
+    if not seconds:
+        return []
+    minutes = round(seconds / 60)
+    time = f"{seconds / 3600:.1f} hours" if seconds >= 3600 else f"{minutes} minute{'' if minutes == 1 else 's'}"
+    return [f"The {len(records)} records of this table took {time} one after the other: training and evaluation."]
+
+
+def _table(plan: Callable[[Options], list[Entry]], build: tables.Build) -> Study:
+    return Study(plan, partial(write_table, build))
+
+
+STUDIES: dict[str, Study] = {
+    "table1": _table(plans.classification, tables.classification),
+    "table2": _table(plans.ablations, tables.ablations),
+    "table3": _table(plans.gat, tables.gat),
+    "table4": _table(plans.nothing, tables.statistics),
+    "table5": _table(plans.classification, tables.clustering),
+    "table6": _table(plans.nothing, tables.synthetic_statistics),
+    "table7": _table(plans.synthetic, tables.synthetic_results),
+    "published": _table(plans.published, tables.published),
+    "factors": _table(plans.factors, tables.factors),
+    "summary": _table(plans.summary, tables.summary),
+    "figures": Study(
+        figures.plan,
+        lambda made: figures.write(made.options, made.out, made.results, made.failed, made.on_record),
+        figures.study_jobs,
+    ),
+}
