@@ -9,6 +9,8 @@ from rich.console import Console
 from dssl.cli import output, progress
 from dssl.graph import Graph
 from dssl.runs import workflow
+from dssl.studies.experiments import Job
+from dssl.studies.records import Record
 
 
 def record(epoch: int) -> dict[str, float]:
@@ -16,10 +18,10 @@ def record(epoch: int) -> dict[str, float]:
 
 
 def training(epochs: int, *, terminal: bool = False, quiet: bool = False) -> str:
-    shown = progress.Training(epochs, quiet=quiet)
+    shown = progress.Progress(quiet=quiet)
     shown.console = Console(file=io.StringIO(), force_terminal=terminal, width=100)
     with shown:
-        shown.graph(Graph.from_edges([0], [1], name="[red]mine[/red]"))
+        shown.graph(Graph.from_edges([0], [1], name="[red]mine[/red]"), epochs)
         for epoch in range(1, epochs + 1):
             shown.epoch(record(epoch))
     written = shown.console.file
@@ -44,6 +46,57 @@ def test_a_bar_with_the_statistics_on_a_terminal() -> None:
 
 def test_quiet_is_quiet() -> None:
     assert training(20, quiet=True) == training(20, terminal=True, quiet=True) == ""
+
+
+def jobs(*, terminal: bool = False, quiet: bool = False) -> str:
+    job = Job("data/texas.csv", "dgi", seed=1)
+    failed = Record(key="", graph="", row="dgi", error="too large")
+    done = Record(key="", graph="", row="dgi", seconds=2.0)
+    shown = progress.Progress("table1", quiet=quiet)
+    shown.console = Console(file=io.StringIO(), force_terminal=terminal, width=100)
+    with shown:
+        shown.plan(3)
+        for record in (done, failed, done.model_copy(update={"stored": True})):
+            shown.record(job, record)
+    written = shown.console.file
+    assert isinstance(written, io.StringIO)
+    return written.getvalue()
+
+
+def test_jobs_are_counted_and_failures_are_shown_even_if_quiet() -> None:
+    assert jobs().splitlines() == [
+        "1/3 table1: dgi on texas.csv, seed 1: 2 s",
+        "table1: dgi on texas.csv, seed 1: too large",
+        "3/3 table1: dgi on texas.csv, seed 1: stored",
+    ]
+    assert jobs(quiet=True).splitlines() == ["table1: dgi on texas.csv, seed 1: too large"]
+    assert "table1 3/3" in jobs(terminal=True)
+
+
+def test_stages_and_trials_are_plain_lines_without_a_terminal() -> None:
+    shown = progress.Progress("trial", quiet=False)
+    shown.console = Console(file=io.StringIO(), width=100)
+    with shown:
+        shown.stage("reading [it]")
+        shown.plan(2)
+        shown.trial(1, None, None)
+        shown.trial(2, 0.5, 0.5)
+    written = shown.console.file
+    assert isinstance(written, io.StringIO)
+    lines = ["trial: reading [it]", "trial 1/2: failed, best –", "trial 2/2: 0.5, best 0.5"]
+    assert written.getvalue().splitlines() == lines
+
+
+def test_a_change_of_any_kernel_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cli").mkdir()
+    (tmp_path / "kernels").mkdir()
+    for name in ("a.py", "b.py"):
+        (tmp_path / "kernels" / name).write_text("x = 1\n")
+    monkeypatch.setattr(progress, "__file__", str(tmp_path / "cli" / "progress.py"))
+    before = progress._compiled_before()
+    assert before == progress._compiled_before()
+    (tmp_path / "kernels" / "b.py").write_text("x = 12\n")
+    assert progress._compiled_before() != before
 
 
 def test_names_are_not_taken_for_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -170,7 +170,7 @@ def test_ctrl_c_ends_it_with_one_line() -> None:
         assert process.stdout is not None
         first = process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        rest, errors = process.communicate(timeout=120)
+        rest, errors = process.communicate()
     assert first.startswith("http://127.0.0.1:")
     assert first.endswith("shows made up, on this machine only; Ctrl-C ends it\n")
     assert (rest, errors, process.returncode) == ("stopped\n", "", 0)

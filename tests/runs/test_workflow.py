@@ -500,7 +500,7 @@ def test_factors_of_a_run_are_of_its_graph_or_of_another(edges: Path, tmp_path: 
     ],
 )
 def test_default_folders(source: str, name: str) -> None:
-    assert run_folder.default_folder(resolve({"source": source})) == Path("runs") / name
+    assert run_folder.default_folder(source, "dssl", 0) == Path("runs") / name
 
 
 def test_a_graph_must_be_named() -> None:

@@ -65,7 +65,7 @@ def in_processes(work: Callable[..., Any], *given: Any, folder: Path, world: int
 def _member(results: Any, meeting: Path, rank: int, world: int, work: Callable[..., Any], given: Any) -> None:
     try:
         dist.init_process_group(
-            "gloo", init_method=f"file://{meeting}", rank=rank, world_size=world, timeout=timedelta(seconds=120)
+            "gloo", init_method=f"file://{meeting}", rank=rank, world_size=world, timeout=timedelta(minutes=30)
         )
         results.put((rank, work(*given)))
         dist.destroy_process_group()

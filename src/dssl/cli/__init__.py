@@ -1,4 +1,4 @@
-"""The command line: it runs the commands of the ``cli_*`` modules, and says in one line what went wrong."""
+"""The command line: runs a command, and reports an error of the user in one line."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ import os
 import signal
 import sys
 
-from dssl.cli import fit, look, study  # noqa: F401  (they join the application)
+from typer.exceptions import TyperException
+
+from dssl.cli import train, use, look, compare  # noqa: F401  # isort: skip  (they join in this order)
 from dssl.cli.app import app
 from dssl.errors import DsslError, LostError
 
 
 def main() -> None:
-    """Run the command line; what a user can cause is one line on stderr and exit code 2."""
+    """Run the command line; an error that a user can cause is one line on stderr and exit code 2."""
     try:
-        code = app(standalone_mode=False)
+        code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
     except DsslError as error:
         _fail(str(error), alike=not isinstance(error, LostError))
     except KeyboardInterrupt:
         _interrupted()
     except BrokenPipeError:
-        # The reader (head, less) has gone: nothing is wrong. Keep the interpreter from flushing into the closed pipe.
+        # The reader (head, less) has closed the pipe, which is no error. Keep the interpreter from flushing into it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
         _fail(f"{error.filename or 'a file'}: {error.strerror or error}")
-    except Exception as error:
-        if not hasattr(error, "format_message"):  # no usage error of Typer's, but a bug of ours: show all of it
-            raise
+    except TyperException as error:  # wrong usage; any other exception is a bug, and is shown in full
         _fail(f"{error.format_message()} (see `dssl --help`)")
     else:
         if code == 130:
@@ -36,20 +36,20 @@ def main() -> None:
 
 
 def _fail(message: str, *, alike: bool = True) -> None:
-    """End with one line; of the processes that torchrun started, one on each machine says what all have to say."""
-    if not alike or _speaks():
+    """End with one line; if torchrun started several processes, one on each machine prints it for all."""
+    if not alike or _prints():
         sys.stderr.write(f"dssl: error: {' '.join(message.split())}\n")
     sys.exit(2)
 
 
 def _interrupted() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one would only be a traceback: the end has begun
-    if _speaks():
-        sys.stderr.write("dssl: interrupted; if it was training, the same command goes on where it stopped\n")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second interrupt would only print a traceback
+    if _prints():
+        sys.stderr.write("dssl: interrupted; run the same command again to resume\n")
     sys.exit(130)
 
 
-def _speaks() -> bool:
+def _prints() -> bool:
     return os.environ.get("LOCAL_RANK", "0") == "0"
 
 

@@ -1,4 +1,4 @@
-"""The application that the commands of the ``cli_*`` modules join, and the options that several of them share."""
+"""The application that the commands join, and the options that several of them share."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import inspect
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+if TYPE_CHECKING:
+    from dssl.config.schema import GraphSettings
+
 app = typer.Typer(
     name="dssl",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -44,17 +46,39 @@ app = typer.Typer(
 
 
 class WithSettings(typer.core.TyperCommand):
-    """A command whose help ends with the table of all settings, made from the configuration when it is asked for."""
+    """A command whose help ends with the table of all settings, generated from the configuration on request."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the usual help, then the table."""
+        """Print the help and the table of settings."""
         super().format_help(ctx, formatter)
         print_settings()
 
 
 Source = Annotated[str | None, typer.Argument(metavar="GRAPH", help="Data set, python: or synthetic: spec, or file.")]
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, as `dssl fit` writes it.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no more than needed.")]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder of `dssl fit`.")]
+Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders of `dssl fit`.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result alone.")]
+Method = Annotated[str | None, typer.Option(help="Training method (see dssl methods); default dssl.")]
+Encoder = Annotated[str | None, typer.Option(help="Encoder architecture; default: the method's.")]
+Epochs = Annotated[int | None, typer.Option(help="Training epochs; default: the method's.")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any other setting (dssl settings); repeatable.")
+]
+Preset = Annotated[str | None, typer.Option(help="Named settings: default or paper.")]
+Recipe = Annotated[str | None, typer.Option(help="Published settings (see dssl recipes), or a .toml file.")]
+ConfigFile = Annotated[Path | None, typer.Option(metavar="FILE.toml", help="File with settings.")]
+Seed = Annotated[int | None, typer.Option(help="Random seed; the same seed gives the same result. Default 0.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing result.")]
+Protocol = Annotated[
+    str | None,
+    typer.Option(help="Splits for the probe: random, geom-gcn, linkx, heterophilous or public; default random."),
+]
+Directed = Annotated[
+    bool | None, typer.Option("--directed/--undirected", help="Keep the direction of edges; default undirected.")
+]
+OutFile = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Output file: .parquet, .csv or .npz.")]
+Names = Annotated[list[str] | None, typer.Option(metavar="NAMES", help="Methods: a,b,c; sanity for baselines; or all.")]
+Workers = Annotated[int, typer.Option(min=0, help="Parallel processes, one thread each; 0: one per core.")]
 Read = dict[str, Any]
 FILE_OPTIONS = {
     "nodes": Annotated[str | None, typer.Option(metavar="FILE", help="Table of nodes: id, label, features.")],
@@ -70,14 +94,11 @@ FILE_OPTIONS = {
 
 
 def reads_graph(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the argument GRAPH and the options on how its files are read; it gets them all as ``read``.
+    """Give a command the argument GRAPH and the options to read its files, in place of its parameter ``read``.
 
-    Their keys are the paths of the settings. GRAPH is the last argument; the options stand before the command's last.
+    GRAPH is the last argument. The command gets all of them as ``read``, by the paths of the settings.
     """
     signature = inspect.signature(command, eval_str=True)
-    own = [parameter for name, parameter in signature.parameters.items() if name != "read"]
-    arguments = [parameter for parameter in own if parameter.kind is not inspect.Parameter.KEYWORD_ONLY]
-    options = own[len(arguments) :]
     source = inspect.Parameter("source", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=Source)
     files = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
@@ -89,10 +110,20 @@ def reads_graph(command: Callable[..., None]) -> Callable[..., None]:
         read = {f"graph.{name}": given.pop(name) for name in ("source", *FILE_OPTIONS)}
         command(read=read, **given)
 
-    wrapped.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[*arguments, source, *options[:-1], *files, options[-1]]
-    )
+    shown: list[inspect.Parameter] = []
+    for name, parameter in signature.parameters.items():
+        shown += files if name == "read" else [parameter]
+    arguments = sum(parameter.kind is not inspect.Parameter.KEYWORD_ONLY for parameter in shown)
+    shown.insert(arguments, source)
+    wrapped.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
     return wrapped
+
+
+def other_graph(read: Read) -> GraphSettings | None:
+    """The settings of a graph other than the fitted one, if one is given."""
+    from dssl.config.resolve import resolve
+
+    return None if read["graph.source"] is None else resolve(read).graph
 
 
 def _version(asked: bool) -> None:
@@ -116,7 +147,7 @@ def parts(given: list[str] | None) -> tuple[str, ...]:
 
 
 def print_settings(of: str = "") -> None:
-    """Print every setting, or those that a method looks at, with its values, default and meaning."""
+    """Print every setting, or those of one method, with its values, default and meaning."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table

@@ -1,4 +1,4 @@
-"""Commands that show what there is: info, report, explore, datasets, methods, recipes, settings."""
+"""Commands that show runs, data sets, methods and settings: info, report, explore, datasets, methods, …."""
 
 from __future__ import annotations
 
@@ -7,58 +7,55 @@ from typing import Annotated
 
 import typer
 
-from dssl.cli.app import (
-    Quiet,
-    Run,
-    app,
-    print_settings,
-)
+from dssl.cli.app import Quiet, Run, Runs, app, print_settings
+
+PANEL = "Look"
 
 
-@app.command(rich_help_panel="Look")
+@app.command(rich_help_panel=PANEL)
 def info(folder: Run) -> None:
-    """Show what is in a run folder."""
+    """Show the content of a run folder."""
     from dssl.cli import output
 
     output.info(folder)
 
 
-@app.command(rich_help_panel="Look")
+@app.command(rich_help_panel=PANEL)
 def report(
-    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders; several are compared.")],
+    folders: Runs,
     *,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="The page; by default RUN/report.html, or comparison.html."),
+        typer.Option("--out", "-o", metavar="FILE", help="Output file; default RUN/report.html, or comparison.html."),
     ] = None,
     show_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write a run, or several beside each other, as one HTML page that needs nothing else."""
+    """Write a run, or a comparison of several, as one self-contained HTML page."""
     from dssl.cli import progress
     from dssl.report import page as pages
 
-    with progress.Stages(quiet=quiet) as stages:
-        path = pages.write(folders, out, on_stage=stages.show)
-    typer.echo(f"{path}" if quiet else f"{path}: {path.stat().st_size / 1e6:.1f} MB, to be opened in any browser")
+    with progress.Progress(quiet=quiet) as shown:
+        path = pages.write(folders, out, on_stage=shown.stage)
+    typer.echo(f"{path}" if quiet else f"{path}: {path.stat().st_size / 1e6:.1f} MB, open it in a browser")
     if show_it:
         import webbrowser
 
         webbrowser.open(path.resolve().as_uri())
 
 
-@app.command(rich_help_panel="Look")
+@app.command(rich_help_panel=PANEL)
 def explore(
     folder: Run,
     *,
-    port: Annotated[int, typer.Option(metavar="PORT", help="Where to listen on this machine; 0 is any free port.")] = 0,
+    port: Annotated[int, typer.Option(metavar="PORT", help="Port on this machine; 0: any free port.")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
     export: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write the page to a folder, for any web server, and end.")
+        Path | None, typer.Option(metavar="DIR", help="Folder to export the page to, for any web server.")
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Look at a run in the browser: a map of all nodes, and the factors behind every link."""
+    """Explore a run in the browser: a map of all nodes, and the factors of every link."""
     from dssl.cli import progress
     from dssl.explore import pages
     from dssl.explore import server as explore_server
@@ -66,28 +63,28 @@ def explore(
 
     if export is not None:
         pages.check_empty(export)
-    with progress.Stages(quiet=quiet) as stages:
-        view = views.of_run(folder, on_stage=stages.show)
-        count, size = (0, 0) if export is None else pages.export(view, export, on_part=stages.show)
+    with progress.Progress(quiet=quiet) as shown:
+        view = views.of_run(folder, on_stage=shown.stage)
+        count, size = (0, 0) if export is None else pages.export(view, export, on_part=shown.stage)
     if export is None:
         explore_server.serve(view, port=port, browser=browser, say=typer.echo)
     else:
         typer.echo(f"{export}: {count:,} files, {size / 1e6:,.1f} MB; try it with: python -m http.server -d {export}")
 
 
-@app.command(rich_help_panel="Look")
-def datasets(name: Annotated[str | None, typer.Argument(help="One data set, in full.")] = None) -> None:
-    """List the known graphs with their sizes and homophily, or show one beside the published figures."""
+@app.command(rich_help_panel=PANEL)
+def datasets(name: Annotated[str | None, typer.Argument(help="Data set to show in full.")] = None) -> None:
+    """List the data sets with sizes and homophily, or compare one with the published figures."""
     from dssl.cli import output
 
     output.datasets(name)
 
 
-@app.command(rich_help_panel="Look")
+@app.command(rich_help_panel=PANEL)
 def methods(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One method, with its settings.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Method to show with its settings.")] = None,
 ) -> None:
-    """List the methods for `dssl fit --method`: which are inductive, use features, directions, weights, and scale."""
+    """List the methods for `dssl fit --method` and their properties."""
     from dssl.cli import output
 
     output.methods(name)
@@ -95,11 +92,11 @@ def methods(
         print_settings(name)
 
 
-@app.command(rich_help_panel="Look")
+@app.command(rich_help_panel=PANEL)
 def recipes(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One recipe, as the file that it is.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Recipe to print as a file.")] = None,
 ) -> None:
-    """List the published settings for `dssl fit --recipe`, with the data sets that they have numbers for."""
+    """List the published settings for `dssl fit --recipe`, with the published accuracies."""
     from dssl.cli import output
     from dssl.config import recipes as packaged
 
@@ -109,9 +106,9 @@ def recipes(
         typer.echo(packaged.recipe_text(packaged.split_recipe(name)[0]), nl=False)
 
 
-@app.command(rich_help_panel="Look")
+@app.command(rich_help_panel=PANEL)
 def settings(
-    *, markdown: Annotated[bool, typer.Option("--markdown", help="As the page docs/configuration.md.")] = False
+    *, markdown: Annotated[bool, typer.Option("--markdown", help="Markdown, as in docs/configuration.md.")] = False
 ) -> None:
     """List every setting with its values, default and meaning."""
     from dssl.config.reference import reference

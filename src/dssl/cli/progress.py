@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
+from rich.status import Status
 
 from dssl.runtime import environment
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from dssl.studies.experiments import Job
     from dssl.studies.records import Record
 
-# What the progress line shows of a record, with short names.
+# Statistics of a training that are shown, with short names.
 SHOWN = {
     "loss": "loss",
     "effective_rank": "rank",
@@ -30,136 +32,93 @@ SHOWN = {
 }
 
 
-class Training(ExitStack):
-    """Progress of a training on stderr: a bar on a terminal, about ten plain lines elsewhere.
+class Progress(ExitStack):
+    """Progress of a command on stderr: a bar or a changing line on a terminal, plain lines elsewhere.
+
+    A command calls `plan` with the number of steps, and then `epoch`, `record` or `trial` for each; or `stage` with the
+    name of each part.
 
     Args:
-        epochs: how many there will be.
-        quiet: show nothing.
+        name: what is worked on.
+        quiet: show nothing but failed jobs.
     """
 
-    def __init__(self, epochs: int, *, quiet: bool) -> None:
-        super().__init__()
-        self.epochs, self.quiet = epochs, quiet
-        self.console = Console(stderr=True)
-        self.bar: Bar | None = None
-        self.task: Any = None
-        self.started = time.perf_counter()
-        self.push(_note_compiled)
-
-    def graph(self, graph: Graph, epochs: int | None = None) -> None:
-        """Say what was read; its size may decide on the number of epochs."""
-        self.epochs = self.epochs if epochs is None else epochs
-        if self.quiet:
-            return
-        self.console.print(escape(str(graph)), highlight=False, soft_wrap=True)
-        if not _compiled_before().exists():
-            self.console.print("first run on this machine: compiling, once, takes half a minute", highlight=False)
-        if self.console.is_terminal and self.epochs:
-            columns = (TextColumn("epoch {task.completed}/{task.total}"), BarColumn(), TimeRemainingColumn())
-            self.bar = self.enter_context(Bar(*columns, TextColumn("{task.fields[text]}"), console=self.console))
-            self.task = self.bar.add_task("", total=self.epochs, text="")
-
-    def epoch(self, record: Mapping[str, float]) -> None:
-        """Show the record of an epoch."""
-        epoch = int(record["epoch"])
-        if self.bar is not None:
-            self.bar.update(self.task, completed=epoch, text=line(record))
-        elif not self.quiet and (epoch % max(self.epochs // 10, 1) == 0 or epoch == self.epochs):
-            seconds = time.perf_counter() - self.started
-            self.console.print(f"epoch {epoch}/{self.epochs}  {line(record)}  {seconds:.0f} s", soft_wrap=True)
-
-
-class Stages(ExitStack):
-    """Names of the parts of a longer work on stderr: one changing line on a terminal, plain lines elsewhere.
-
-    Args:
-        quiet: show nothing.
-        name: what is worked on, if there are several.
-    """
-
-    def __init__(self, *, quiet: bool, name: str = "") -> None:
-        super().__init__()
-        self.console = Console(stderr=True, quiet=quiet)
-        self.prefix = f"{name}: " if name else ""
-        self.status = self.console.status(escape(f"{self.prefix}reading the graph"))
-        if self.console.is_terminal:
-            self.enter_context(self.status)
-
-    def show(self, stage: str) -> None:
-        """Say which part starts."""
-        if self.console.is_terminal:
-            self.status.update(escape(self.prefix + stage))
-        else:
-            self.console.print(self.prefix + stage, markup=False, highlight=False, soft_wrap=True)
-
-
-class Jobs(ExitStack):
-    """Progress over many trainings on stderr: a bar on a terminal, a line for each elsewhere.
-
-    Args:
-        name: what they are for.
-        quiet: show nothing but what failed.
-    """
-
-    def __init__(self, name: str, *, quiet: bool) -> None:
+    def __init__(self, name: str = "", *, quiet: bool) -> None:
         super().__init__()
         self.name, self.quiet = name, quiet
         self.console = Console(stderr=True)
-        bar = Bar(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-            TimeRemainingColumn(),
-            console=self.console,
-            disable=quiet or not self.console.is_terminal,
-        )
-        self.bar = self.enter_context(bar)
+        self.bar: Bar | None = None
+        self.status: Status | None = None
         self.task: Any = None
         self.total = self.done = 0
+        self.started = time.perf_counter()
 
-    def plan(self, count: int) -> None:
-        """Say how many there are."""
-        self.total = count
-        self.task = self.bar.add_task(self.name, total=count)
+    def plan(self, total: int) -> None:
+        """Announce the number of steps."""
+        self.total = total
+        if self.console.is_terminal and not self.quiet and total:
+            columns = (
+                TextColumn("{task.description} {task.completed:.0f}/{task.total:.0f}", markup=False),
+                BarColumn(),
+            )
+            text = TextColumn("{task.fields[text]}", markup=False)
+            self.bar = self.enter_context(Bar(*columns, TimeRemainingColumn(), text, console=self.console))
+            self.task = self.bar.add_task(self.name, total=total, text="")
+
+    def stage(self, name: str) -> None:
+        """Show the part that starts."""
+        text = f"{self.name}: {name}" if self.name else name
+        if self.quiet:
+            return
+        if not self.console.is_terminal:
+            self._print(text)
+        elif self.status is None:
+            self.status = self.enter_context(self.console.status(escape(text)))
+        else:
+            self.status.update(escape(text))
+
+    def graph(self, graph: Graph, epochs: int) -> None:
+        """Show the graph that was read, and announce the epochs."""
+        self.name = self.name or "epoch"
+        if not self.quiet:
+            self._print(str(graph))
+            if not _compiled_before().exists():
+                self._print("first run on this machine: compiling, once, takes half a minute")
+        self.push(_note_compiled)
+        self.plan(epochs)
+
+    def epoch(self, record: Mapping[str, float]) -> None:
+        """Show the record of an epoch; about ten of all without a terminal."""
+        epoch = int(record["epoch"])
+        shown = epoch % max(self.total // 10, 1) == 0 or epoch == self.total
+        seconds = time.perf_counter() - self.started
+        self._step(epoch, line(record), f"epoch {epoch}/{self.total}  {line(record)}  {seconds:.0f} s" if shown else "")
 
     def record(self, job: Job, record: Record) -> None:
-        """Count one that is done."""
-        self.done += 1
-        what = f"{self.name}: {job.row} on {Path(job.graph).name}{f', seed {job.seed}' if job.seed else ''}"
-        self.bar.update(self.task, advance=1, description=what)
+        """Show a job that is done."""
+        what = f"{job.row} on {Path(job.graph).name}{f', seed {job.seed}' if job.seed else ''}"
+        took = "stored" if record.stored else f"{record.seconds:.0f} s"
         if record.error:
-            self.console.print(f"{what}: {record.error}", markup=False, soft_wrap=True)
-        elif not self.quiet and not self.console.is_terminal:
-            took = "stored" if record.stored else f"{record.seconds:.0f} s"
-            self.console.print(f"{self.done}/{self.total} {what}: {took}", markup=False, soft_wrap=True)
-
-
-class Trials(ExitStack):
-    """Progress of a search on stderr: a bar on a terminal, a line for each trial elsewhere.
-
-    Args:
-        trials: how many there will be.
-        quiet: show nothing.
-    """
-
-    def __init__(self, trials: int, *, quiet: bool) -> None:
-        super().__init__()
-        self.trials = trials
-        self.console = Console(stderr=True, quiet=quiet)
-        columns = (TextColumn("trial {task.completed}/{task.total}"), BarColumn(), TimeRemainingColumn())
-        text = TextColumn("{task.fields[text]}")
-        bar = Bar(*columns, text, console=self.console, disable=not self.console.is_terminal)
-        self.bar = self.enter_context(bar)
-        self.task = self.bar.add_task("", total=trials, text="")
+            self._print(f"{self.name}: {what}: {record.error}")
+        self._step(
+            self.done + 1, what, "" if record.error else f"{self.done + 1}/{self.total} {self.name}: {what}: {took}"
+        )
 
     def trial(self, done: int, value: float | None, best: float | None) -> None:
         """Show the outcome of a trial, and the best so far."""
         text = f"{'failed' if value is None else number(value)}, best {number(best)}"
-        if self.console.is_terminal:
+        self._step(done, text, f"{self.name} {done}/{self.total}: {text}")
+
+    def _step(self, done: int, text: str, plain: str) -> None:
+        """Move the bar, or print a plain line without a terminal."""
+        self.done = done
+        if self.bar is not None:
             self.bar.update(self.task, completed=done, text=text)
-        else:
-            self.console.print(f"trial {done}/{self.trials}: {text}", highlight=False)
+        elif plain and not self.quiet:
+            self._print(plain)
+
+    def _print(self, text: str) -> None:
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _note_compiled(kind: type[BaseException] | None, *_: object) -> None:
@@ -171,11 +130,13 @@ def _note_compiled(kind: type[BaseException] | None, *_: object) -> None:
 
 
 def _compiled_before() -> Path:
-    """A file that is there once a training has ended well with this Numba and this code."""
+    """A file that exists once a training has ended well with this Numba and these kernels."""
     from dssl.graph.cache import cache_dir
 
-    code = Path(__file__).parents[1].joinpath("kernels", "csr.py").stat()
-    return cache_dir() / f"compiled-{environment.version('numba')}-{code.st_mtime_ns}-{code.st_size}"
+    kernels = sorted(Path(__file__).parents[1].joinpath("kernels").glob("*.py"))
+    state = [(path.name, path.stat().st_mtime_ns, path.stat().st_size) for path in kernels]
+    digest = hashlib.sha256(repr(state).encode()).hexdigest()[:16]
+    return cache_dir() / f"compiled-{environment.version('numba')}-{digest}"
 
 
 def line(record: Mapping[str, float | None]) -> str:
@@ -188,7 +149,7 @@ def line(record: Mapping[str, float | None]) -> str:
 
 
 def number(value: float | int | None) -> str:
-    """A figure for people: thousands separated, four significant digits, a dash for what is not known."""
+    """Format a figure: thousands separated, four significant digits, a dash for an unknown one."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"

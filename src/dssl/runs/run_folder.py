@@ -67,17 +67,15 @@ NEW = ".new"  # a run that is to replace the one in the folder
 MOVING = ".moving"  # in it: the files of the complete run, once they are being moved
 
 
-def default_folder(config: Config) -> Path:
-    """Return ``runs/<graph>-<method>-<seed>``.
+def default_folder(source: str, *parts: str | int) -> Path:
+    """Return ``runs/<graph>-<part>-…`` for a graph.
 
-    >>> from dssl.config.schema import GraphSettings
-    >>> default_folder(Config(graph=GraphSettings(source="data/my graph.csv"))).as_posix()
+    >>> default_folder("data/my graph.csv", "dssl", 0).as_posix()
     'runs/my-graph-dssl-0'
     """
-    source = config.graph.source
     name = source if re.match(r"\w+:", source) else Path(source).name.partition(".")[0]
     slug = re.sub(r"[^\w.=]+", "-", name).strip("-")[:60] or "graph"
-    return Path("runs") / f"{slug}-{config.method.name}-{config.seed}"
+    return Path("runs") / "-".join([slug, *map(str, parts)])
 
 
 def num_factors(config: Config) -> int:
