@@ -64,7 +64,7 @@ docs: .venv/.docs ## the documentation site, in strict mode, to build/site
 
 generate: venv ## regenerate the code and the pages that follow from the settings
 	$(BIN)/python -m dssl.config.keywords > src/dssl/model/_keywords.new && mv src/dssl/model/_keywords.new src/dssl/model/_keywords.py
-	$(BIN)/dssl settings --markdown > docs/configuration.new && mv docs/configuration.new docs/configuration.md
+	$(BIN)/python -m dssl.config.reference
 
 # The wheel is installed alone, without extras, with the tested versions.
 dist: venv ## wheel and sdist to dist/, and a smoke test of the wheel in an empty environment

@@ -9,7 +9,7 @@ import pytest
 from dssl.config.fields import check, differences, locate, settings_of
 from dssl.config.methods import METHODS
 from dssl.config.recipes import read_recipe, recipes
-from dssl.config.reference import reference
+from dssl.config.reference import reference, with_methods
 from dssl.config.resolve import resolve, unused
 from dssl.config.schema import PRESETS, Config
 from dssl.config.toml import from_toml, to_toml
@@ -389,6 +389,13 @@ def test_every_preset_is_valid(name: str) -> None:
     assert resolve({"preset": name}).preset == name
 
 
-def test_the_page_on_settings_is_up_to_date() -> None:
-    page = (DOCS / "configuration.md").read_text(encoding="utf-8")
-    assert page == reference(), "write it anew: dssl settings --markdown > docs/configuration.md"
+def test_the_generated_pages_are_up_to_date() -> None:
+    page, methods = ((DOCS / name).read_text(encoding="utf-8") for name in ("configuration.md", "methods/README.md"))
+    assert page == reference(), "run `make generate`"
+    assert methods == with_methods(methods), "run `make generate`"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_of_this_package_has_a_page_with_its_command(method: str) -> None:
+    text = (DOCS / "methods" / METHODS[method].traits.page).read_text(encoding="utf-8").replace("\n", " ")
+    assert method == "dssl" or f"--method {method}`" in text

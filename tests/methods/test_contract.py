@@ -163,14 +163,6 @@ def test_the_table_of_methods_has_a_row_for_each(capsys: pytest.CaptureFixture[s
     assert rows["struc2vec"][1:5] == ["no", "no", "yes", "no"]
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_every_method_has_a_page(method: str) -> None:
-    pages = Path(__file__).resolve().parents[2] / "docs" / "methods"
-    assert any(
-        f"--method {method}`" in page.read_text().replace("\n", " ") or method == "dssl" for page in pages.glob("*.md")
-    )
-
-
 def test_dssl_is_the_estimator_of_one_method() -> None:
     from dssl.model.estimator import DSSL
 

@@ -82,14 +82,14 @@ def _files(folder: Path) -> dict[str, Path]:
     nulls = pa.array([None, [1.0, 2.0]], pa.list_(pa.float32(), 2))
     parquet.write_table(pa.table({"id": [1, 2], "embedding": nulls}), folder / "nulls.parquet")
     return {
-        "there is no file": folder / "none.parquet",
-        "unknown ending '.txt'": folder / "v.txt",
-        "does not hold embeddings as parquet": put("no.parquet", b"hello"),
-        "does not hold embeddings as npz": put("no.npz", b"hello"),
+        "does not exist": folder / "none.parquet",
+        "unknown extension '.txt'": folder / "v.txt",
+        "does not contain embeddings as parquet": put("no.parquet", b"hello"),
+        "does not contain embeddings as npz": put("no.npz", b"hello"),
         "first column": put("first.csv", b"name,z0\n1,2\n"),
-        "no column beside": put("only.csv", b"id\n1\n"),
+        "has only the column": put("only.csv", b"id\n1\n"),
         "column 'z1'": put("word.csv", b"id,z0,z1\n1,2,x\n"),
-        "does not hold embeddings as csv": put("ragged.csv", b"id,z0\n1,2\n1,2,3\n"),
+        "does not contain embeddings as csv": put("ragged.csv", b"id,z0\n1,2\n1,2,3\n"),
         "occurs more than once": put("twice.csv", b"id,z0\n1,2\n1,3\n"),
         "need ids and values": folder / "other.npz",
         "pickle": folder / "pickle.npz",

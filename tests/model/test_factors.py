@@ -57,7 +57,7 @@ def test_csv_has_a_column_a_factor(factors: Factors, tmp_path: Path) -> None:
 
 def test_wrong_files_are_refused_before_anything_is_written(factors: Factors, tmp_path: Path) -> None:
     for links, nodes in [("l.npz", None), ("l.csv", "n.xlsx")]:
-        with pytest.raises(DsslError, match=r"unknown ending .*; use one of \.parquet, \.csv$"):
+        with pytest.raises(DsslError, match=r"unknown extension .*; use one of \.parquet, \.csv$"):
             factors.save(tmp_path / links, nodes=None if nodes is None else tmp_path / nodes)
     with pytest.raises(DsslError, match="unknown layout 'rows'"):
         factors.save(tmp_path / "l.csv", layout="rows")  # type: ignore[arg-type]

@@ -1,13 +1,19 @@
-"""The page docs/configuration.md, generated from the settings."""
+"""Documentation generated from the settings: docs/configuration.md, and the table of methods in docs/methods/README.md.
+
+``python -m dssl.config.reference`` writes both in a checkout; ``make generate`` calls it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from dssl.config.fields import every_setting
 from dssl.config.methods import METHODS
 from dssl.config.schema import PRESETS
+
+START, END = "<!-- table of methods, written by make generate -->\n", "<!-- end of the table -->\n"
 
 
 def reference() -> str:
@@ -40,7 +46,32 @@ def reference() -> str:
     return "\n".join(lines) + "\n"
 
 
+def with_methods(page: str) -> str:
+    """Return a page with the table of methods between its marks replaced.
+
+    >>> print(with_methods(START + END).splitlines()[4])
+    | [`dgi`](dgi.md) | Deep graph infomax | an encoder | Veličković et al., ICLR 2019 |
+    """
+    before, _, rest = page.partition(START)
+    lines = ["| method | description | trains | published |", "| --- | --- | --- | --- |"]
+    for name, section in METHODS.items():
+        traits = section.traits
+        if traits.page:
+            title = (section.__doc__ or "").partition(".")[0].partition(";")[0]
+            trains = "an encoder" if traits.encoder else "a vector per node"
+            lines.append(f"| [`{name}`]({traits.page}) | {title} | {trains} | {traits.citation} |")
+    return before + START + "\n".join(lines) + "\n" + END + rest.partition(END)[2]
+
+
 def _changes(tables: Mapping[str, Mapping[str, Any]]) -> str:
     return ", ".join(
         f"`{section}.{leaf} = {value!r}`" for section, table in tables.items() for leaf, value in table.items()
     )
+
+
+if __name__ == "__main__":
+    pages = {Path("docs/configuration.md"): reference()}
+    methods = Path("docs/methods/README.md")
+    pages[methods] = with_methods(methods.read_text(encoding="utf-8"))
+    for path, text in pages.items():
+        path.write_text(text, encoding="utf-8")

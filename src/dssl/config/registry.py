@@ -109,6 +109,12 @@ class Traits:
     encoder: bool = True
     defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
+    @property
+    def page(self) -> str:
+        """The page in docs/methods of a method of this package, named after its module; otherwise empty."""
+        _, package, module = self.home.partition(":")[0].rpartition("dssl.methods.")
+        return f"{module.partition('.')[0].replace('_', '-')}.md" if package else ""
+
 
 class MethodSection(Section):
     """The settings of one method."""

@@ -1,4 +1,4 @@
-"""Vectors with the ids of their nodes: on disk as Parquet, CSV or NPZ, looked up by id, and nearest to one another."""
+"""Vectors with their node ids: stored as Parquet, CSV or NPZ, looked up by id, and ranked by similarity."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROWS_AT_ONCE = 1 << 14
 
 
 class EmbeddingsError(DsslError):
-    """A file of embeddings, or a question to it, is malformed."""
+    """A file of embeddings is malformed, or a request cannot be answered."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,22 +66,22 @@ class Embeddings:
         return f"Embeddings({len(self):,} vectors of {self.dim} dimensions)"
 
     def vector(self, node: int | str) -> NDArray[np.float32]:
-        """The vector of a node, shape ``(d,)``."""
+        """Return the vector of a node, shape ``(d,)``."""
         row: NDArray[np.float32] = self.values[self._position(node)]
         return row
 
     def most_similar(self, node: int | str, top: int = 10) -> tuple[pa.Array, NDArray[np.float32]]:
-        """The other nodes whose vectors have the largest cosine with that of a node, best first.
+        """Return the other nodes with the largest cosine similarity to a node, best first.
 
         Args:
             node: id of the node.
-            top: how many; all others if there are fewer.
+            top: number of nodes; all others if there are fewer.
 
         Returns:
-            Their ids and cosines, each of shape ``(top,)``. A zero vector has the cosine 0 with all others.
+            Their ids and similarities, each of shape ``(top,)``. A zero vector has similarity 0 to all others.
         """
         if top < 1:
-            raise EmbeddingsError(f"top is {top}; ask for at least 1 similar node")
+            raise EmbeddingsError(f"top is {top}, but must be at least 1")
         at = self._position(node)
         norms = np.linalg.norm(self.values, axis=1)
         cosine = (self.values @ self.values[at]) / np.maximum(norms * norms[at], np.finfo(np.float32).tiny)
@@ -92,11 +92,11 @@ class Embeddings:
         return self.ids.take(pa.array(best)), np.clip(cosine[best], -1, 1)
 
     def save(self, path: str | Path, *, layout: Layout = "list") -> None:
-        """Write the vectors in one step, in the format that the ending of ``path`` names.
+        """Write the vectors atomically; the extension of ``path`` determines the format.
 
         Args:
             path: ends with ``.parquet``, ``.csv`` or ``.npz``.
-            layout: of Parquet: one fixed-size list column ``embedding``, or a column for each dimension, ``z0`` ….
+            layout: of Parquet: ``list`` has one fixed-size list column ``embedding``, ``columns`` has ``z0``, ``z1`` ….
         """
         path = Path(path)
         if check_ending(path) != ".npz" or layout not in get_args(Layout):
@@ -107,18 +107,18 @@ class Embeddings:
 
     @classmethod
     def load(cls, path: str | Path) -> Embeddings:
-        """Read what `save` wrote, in any of its formats."""
+        """Read a file that `save` wrote, in any of its formats."""
         path = Path(path)
         ending = check_ending(path)
         if not path.is_file():
-            raise EmbeddingsError(f"there is no file {path}; embeddings are read from {', '.join(ENDINGS)}")
+            raise EmbeddingsError(f"{path} does not exist; give a file that ends with {', '.join(ENDINGS)}")
         try:
             return cls(*(_read_npz(path) if ending == ".npz" else _read_table(path, ending)))
         except (pa.ArrowException, zipfile.BadZipFile, OSError, EOFError, ValueError) as error:
             if isinstance(error, EmbeddingsError):
                 raise
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise EmbeddingsError(f"{path} does not hold embeddings as {ending[1:]}: {reason}") from None
+            raise EmbeddingsError(f"{path} does not contain embeddings as {ending[1:]}: {reason}") from None
 
     def _position(self, node: int | str) -> int:
         wanted = int if self.ids.type == pa.int64() else str
@@ -133,9 +133,9 @@ class Embeddings:
 
 
 def check_ending(path: Path, endings: Sequence[str] = ENDINGS) -> str:
-    """Return the ending of a file in small letters if it is one of those given."""
+    """Return the extension of a file in lower case, or raise an error if it is not one of ``endings``."""
     if path.suffix.lower() not in endings:
-        raise EmbeddingsError(f"{path} has an unknown ending {path.suffix!r}; use one of {', '.join(endings)}")
+        raise EmbeddingsError(f"{path} has an unknown extension {path.suffix!r}; use one of {', '.join(endings)}")
     return path.suffix.lower()
 
 
@@ -148,16 +148,16 @@ def write_vectors(
     letter: str,
     layout: Layout = "list",
 ) -> None:
-    """Write a row per vector in one step, as Parquet or CSV, whichever the ending of ``path`` names.
+    """Write a row per vector atomically, as Parquet or CSV, according to the extension of ``path``.
 
-    A block of rows at a time, so that a column layout needs no second copy of the vectors.
+    Rows are written in blocks, so that no second copy of the vectors is needed.
 
     Args:
         path: ends with ``.parquet`` or ``.csv``.
         keys: the columns before the vector, N values each.
         values: the vectors, shape ``(N, d)``.
         name: of the one column in Parquet's list layout.
-        letter: with a number after it, the name of each column otherwise.
+        letter: prefix of the column names otherwise, followed by a number.
         layout: of Parquet: one fixed-size list column, or a column for each dimension.
     """
     from pyarrow import csv, parquet
@@ -193,7 +193,7 @@ def _writing(path: Path) -> Iterator[Path]:
 
 
 def _plain(ids: pa.Array) -> NDArray[Any]:
-    """Ids as an array that NumPy stores without pickling."""
+    """The ids as an array that NumPy stores without pickling."""
     return ids.to_numpy() if ids.type == pa.int64() else np.array(ids.to_pylist(), dtype=np.str_)
 
 
@@ -201,7 +201,7 @@ def _read_npz(path: Path) -> tuple[NDArray[Any], NDArray[np.float32]]:
     with np.load(path, allow_pickle=False) as stored:
         if not {"ids", "values"} <= set(stored.files):
             raise EmbeddingsError(
-                f"{path} holds {', '.join(stored.files) or 'nothing'}; embeddings need ids and values"
+                f"{path} contains {', '.join(stored.files) or 'nothing'}; embeddings need ids and values"
             )
         return stored["ids"], stored["values"]
 
@@ -217,7 +217,7 @@ def _read_table(path: Path, ending: str) -> tuple[pa.Array, NDArray[np.float32]]
         raise EmbeddingsError(f"the first column of {path} is {names[0] if names else None!r}; it must be 'id'")
     ids = pa.concat_arrays(table.column(0).chunks) if table.num_rows else pa.array([], table.schema.field(0).type)
     if len(names) < 2:
-        raise EmbeddingsError(f"{path} has no column beside 'id'; give 'embedding' or z0, z1, …")
+        raise EmbeddingsError(f"{path} has only the column 'id'; add 'embedding' or z0, z1, …")
     values = np.empty((table.num_rows, len(names) - 1), dtype=np.float32)
     for at, name in enumerate(names[1:]):
         column = table.column(name)
@@ -233,13 +233,13 @@ def _read_csv(path: Path) -> pa.Table:
 
     with path.open("rb") as handle:
         handle.readline()
-        quoted = handle.read(1) == b'"'  # so are string ids, also those that look like numbers or dates
+        quoted = handle.read(1) == b'"'  # string ids are quoted, including those that look like numbers or dates
     types = {"id": pa.string()} if quoted else {}
     return csv.read_csv(path, convert_options=csv.ConvertOptions(column_types=types))
 
 
 def _read_lists(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
-    """Read a column of lists block by block; where there are many, they go to a scratch file."""
+    """Read a column of lists block by block, into a scratch file if they are large."""
     from pyarrow import parquet
 
     with parquet.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
@@ -255,7 +255,7 @@ def _read_lists(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
         for block in file.iter_batches(batch_size=ROWS_AT_ONCE):
             flat = block.column(1).flatten().to_numpy(zero_copy_only=False)
             if flat.size != len(block) * dim:
-                raise EmbeddingsError(f"column 'embedding' of {path} has missing vectors; give every node one")
+                raise EmbeddingsError(f"column 'embedding' of {path} has missing vectors; every node needs one")
             values[at : at + len(block)] = flat.reshape(len(block), dim)
             out_of_core.drop(values)
             ids.append(block.column(0))
