@@ -7,7 +7,7 @@ from dssl.graph import Graph
 from dssl.graph.positions import Positions, link_reliability
 from dssl.rng import stream
 from tests import graphs
-from tests.kernels.test_rowloops import random_graph
+from tests.graphs import random_graph
 
 
 def blocks(*, nodes: int = 400, within: float = 0.9, degree: int = 10, directed: bool = False) -> Graph:

@@ -9,7 +9,7 @@ from dssl.graph.roles import DIRECTED, NAMES, Roles, role_columns
 from dssl.kernels import triangles
 from dssl.rng import stream
 from tests import graphs
-from tests.kernels.test_rowloops import random_graph
+from tests.graphs import random_graph
 
 
 def test_columns_are_what_their_names_say() -> None:

@@ -12,7 +12,7 @@ from dssl.graph.word_covariance import WordCovariance
 from dssl.rng import stream
 from tests import graphs
 from tests.graph.test_homophily_spectrum import linked_bags
-from tests.kernels.test_rowloops import random_graph
+from tests.graphs import random_graph
 
 
 def literal_topics(graph: Graph) -> np.ndarray:

@@ -118,7 +118,7 @@ def link_reliability(graph: Graph, *, dim: int = DIM, seed: int = 0) -> float:
         dim: number of eigenpairs.
         seed: seed of the halves.
     """
-    from dssl.kernels.rowloops import split_links
+    from dssl.kernels.csr import split_links
 
     plain = graph.without_self_loops().undirected()
     indptr, indices, start, end = split_links(

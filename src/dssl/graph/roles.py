@@ -138,7 +138,7 @@ def reverse(graph: Graph) -> Graph:
 
 def _log_pagerank(plain: Graph) -> Floats:
     """Logarithm of PageRank times N: 0 for a node of average rank. Nodes without links keep the share of a restart."""
-    from dssl.kernels.rowloops import sum_neighbours
+    from dssl.kernels.csr import sum_neighbours
 
     inverse = (1 / np.maximum(plain.degrees, 1)).astype(np.float32)
     rank = np.ones(plain.num_nodes, np.float32)

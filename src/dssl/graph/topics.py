@@ -121,7 +121,7 @@ class Topics:
 
 def returns(graph: Graph) -> Floats:
     """Probability that a random walk of two steps is back at its node, the diagonal of P², shape ``(N,)``."""
-    from dssl.kernels.rowloops import sum_neighbours
+    from dssl.kernels.csr import sum_neighbours
 
     total = degrees(graph)
     inverse = np.divide(1, total, out=np.zeros_like(total), where=total > 0)

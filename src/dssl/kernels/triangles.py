@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar, cast
-
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from dssl.kernels.compile import compiled
 from dssl.kernels.csr import mix
-
-F = TypeVar("F", bound=Callable[..., object])
 
 Indptr = NDArray[np.int64]
 Indices = NDArray[np.int32]
@@ -20,11 +15,7 @@ Floats = NDArray[np.float32]
 PAIRS = 256  # pairs of neighbours that are looked at where there are more
 
 
-def _compiled(function: F) -> F:
-    return cast(F, numba.njit(cache=True, nogil=True)(function))
-
-
-@_compiled
+@compiled
 def _linked(indptr: Indptr, indices: Indices, i: int, j: int) -> bool:
     """Whether j is in the ascending row of i."""
     low, high = indptr[i], indptr[i + 1]
@@ -37,7 +28,7 @@ def _linked(indptr: Indptr, indices: Indices, i: int, j: int) -> bool:
     return bool(low < indptr[i + 1] and indices[low] == j)
 
 
-@_compiled
+@compiled
 def clustering(indptr: Indptr, indices: Indices, seed: int) -> Floats:
     """Fraction of the pairs of a node's neighbours that are linked, shape ``(N,)``; 0 below two neighbours.
 
@@ -69,7 +60,7 @@ def clustering(indptr: Indptr, indices: Indices, seed: int) -> Floats:
     return out
 
 
-@_compiled
+@compiled
 def largest_neighbour(indptr: Indptr, indices: Indices, values: Floats) -> Floats:
     """Largest value of a node's neighbours, shape ``(N,)``; 0 without neighbours. Values are not negative."""
     out = np.zeros(indptr.shape[0] - 1, np.float32)
