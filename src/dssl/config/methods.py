@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from dssl.config.plugins import Methods
 from dssl.config.registry import MethodSection, Range, Traits, encoder_traits, setting
 from dssl.config.table_methods import DeepWalkSettings, LINESettings, Node2VecSettings, Struc2VecSettings
 
@@ -358,9 +359,8 @@ class GREETSettings(MethodSection):
     pairs: int = setting(65536, "Maximum number of edges ranked per step.", ge=1)
 
 
-METHODS: dict[str, type[MethodSection]] = {
-    section.traits.name: section
-    for section in (
+METHODS = Methods(
+    (
         DSSLSettings,
         DGISettings,
         GAESettings,
@@ -380,4 +380,4 @@ METHODS: dict[str, type[MethodSection]] = {
         LINESettings,
         Struc2VecSettings,
     )
-}
+)

@@ -12,6 +12,7 @@ from torch import nn
 from dssl import rng
 from dssl.config.registry import MethodSection
 from dssl.config.schema import Config
+from dssl.errors import ConfigError
 from dssl.nn import encoders
 from dssl.nn.encoders import Encoder
 from dssl.nn.fixed_blocks import Readout
@@ -67,7 +68,13 @@ def build(settings: MethodSection, *, encoder: Encoder | None, dim: int, in_dim:
         in_dim: number of features.
     """
     module, _, name = settings.traits.home.partition(":")
-    made = getattr(import_module(module), name)
+    try:
+        made = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"method {settings.name!r}: its class {settings.traits.home} cannot be imported ({error}); "
+            "update or remove the package that registers it"
+        ) from error
     values: dict[str, Any] = settings.model_dump(exclude={"name"})
     if "in_dim" in inspect.signature(made).parameters:
         values["in_dim"] = in_dim
