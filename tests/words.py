@@ -50,7 +50,7 @@ WORDS = {
     r"asked for|asked to": "requested, required",
     r"and the like": "and so on, for example",
     r"hardly|plainly": "leave it out, or give the number",
-    r"of its own|of his own|of their own": "own, separate",
+    r"of (?:its|their) own(?! [a-z])": "own, separate",
     r"comes? from nowhere|in no time": "give the number",
 }  # fmt: skip
 PATTERN = re.compile(
