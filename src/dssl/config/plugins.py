@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 class Methods(Mapping[str, type[MethodSection]]):
     """The sections of all methods by name, first our own, then the registered ones.
 
-    A registered method that cannot be imported, or is no section, is left out with a warning, so that a broken package
+    A registered method that cannot be imported, or is not a section, is left out with a warning. A broken package thus
     leaves the other methods usable. A look-up by its name raises the reason.
 
     Args:

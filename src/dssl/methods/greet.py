@@ -5,7 +5,7 @@ Discriminating*, AAAI 2023.
 
 A discriminator gives each link a probability that its ends are similar. A low-pass filter smooths along similar links,
 a high-pass filter sharpens along the others, and the two vectors of a node are contrasted. The vectors in turn train
-the discriminator: an edge should count as similar if its ends are more alike than random pairs of nodes. The equation
+the discriminator: an edge should count as similar if its ends are more similar than random pairs of nodes. The equation
 numbers are those of this file:
 
 .. math::
@@ -117,7 +117,7 @@ class GREET(EncoderMethod):
         link_drop_2: of the high-pass matrix.
         low_margin: m_l.
         high_margin: m_h.
-        encoding_dim: length of the walks that s tells of.
+        encoding_dim: number of entries of s, the longest walk.
         discriminator_dim: width of r.
         contrast_steps: steps on Eq. 5 before each on Eq. 6.
         anchors: nodes that are contrasted in a step, at most.

@@ -32,7 +32,7 @@ symbol                          name
 :math:`\sigma`                  ``activation``
 ==============================  =======================
 
-The authors train θ, α and β with a learning rate of their own. Here θ = 2/K + η p, α = 1/2 + η p' and β = 1/2 + η p'',
+The authors train θ, α and β with a separate learning rate. Here θ = 2/K + η p, α = 1/2 + η p' and β = 1/2 + η p'',
 where η is ``filter_rate`` and the optimiser moves p. Adam's steps do not depend on the size of a gradient, so this is
 Adam with η times the learning rate.
 
@@ -133,7 +133,7 @@ class PolyGCL(EncoderMethod):
         return cast(Tensor, self.activation(chebyshev(batch.normalised, h, self.weights(kind)) + self.bias))
 
     def views(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return Z^H and Z^L of the centres, each with a dropout of its own, shapes ``(C, dim)``."""
+        """Return Z^H and Z^L of the centres, each with a separate dropout, shapes ``(C, dim)``."""
         made = []
         for kind in ("high", "low"):
             dropped = drop_features(batch, self.feature_dropout) if self.training and self.feature_dropout else batch
