@@ -8,7 +8,7 @@ export DSSL_DATA ?= $(abspath ../shared/datasets)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check format lint words types unit js docs generate slow bench results clean
+.PHONY: help venv demo test check format lint words types unit js docs generate slow mutants bench results clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -78,6 +78,9 @@ dist: venv ## wheel and sdist to dist/, and a smoke test of the wheel in an empt
 
 slow: venv ## the tests that take long
 	$(BIN)/pytest -m slow
+
+mutants: venv ## deliberate mistakes in the methods, one at a time: do the tests fail? Writes results/mutants.md
+	$(BIN)/python tests/mutants.py
 
 bench: venv ## speed and memory, each beside an alternative in the same run; writes to results/ (about 45 minutes)
 	$(BIN)/python benchmarks/ingest.py
