@@ -399,3 +399,34 @@ def test_the_generated_pages_are_up_to_date() -> None:
 def test_every_method_of_this_package_has_a_page_with_its_command(method: str) -> None:
     text = (DOCS / "methods" / METHODS[method].traits.page).read_text(encoding="utf-8").replace("\n", " ")
     assert method == "dssl" or f"--method {method}`" in text
+
+
+def test_the_preset_paper_is_algorithm_1_within_the_grid_of_the_paper() -> None:
+    config = resolve({"preset": "paper"})
+    encoder, method, train = config.encoder, config.method, config.train
+    grid = {  # appendix "Experimental setup"
+        train.learning_rate: (0.001, 0.005, 0.01),
+        train.weight_decay: (5e-4, 1e-4, 5e-6, 1e-6),
+        encoder.dim: (16, 32, 64),
+        method.prototype_variance: (0.2, 0.4, 0.6, 0.8, 1.0),
+        method.link_variance: (0.2, 0.4, 0.6, 0.8, 1.0),
+        method.temperature: (0.2, 0.4, 0.6, 0.8, 1.0),  # lambda there, the temperature in the analysis
+        method.shift_scale: (0.1, 0.2, 0.4, 0.6, 0.8, 1.0),
+        method.num_factors: (2, 4, 6, 8, 16, 32),
+    }
+    assert all(value in values for value, values in grid.items())
+    assert (encoder.name, encoder.layers, encoder.skip, encoder.dropout) == ("gcn", 2, False, 0.0)  # "a two-layer GCN"
+    assert method.prototype_variance >= 0.6  # "is better to be selected from 0.6 to 1.0"
+    assert method.momentum == 0.9  # "the best result is achieved at tau = 0.9"
+    assert method.estimator == "gumbel"  # Eq. 7, straight through
+    assert method.head in ("product", "concat")  # "can be the element-wise product or concatenation"
+    assert not method.head_scale
+    assert (method.local_weight, method.global_weight, method.entropy_weight) == (1.0, 1.0, 1.0)  # Eq. 5
+    assert method.prototype_update  # Algorithm 1: "at the end of each training epoch"
+    assert method.prototype_pass
+    assert train.batch_size  # "randomly select a mini-batch"; its size is not stated
+    assert len(train.fanout) == 2  # "randomly sample its neighbors"
+    ours = (method.balance_weight, method.reconstruction_weight, method.link_reconstruction_weight)
+    assert (*ours, method.distillation_weight) == (0.0, 0.0, 0.0, 0.0)
+    assert not method.center
+    assert not method.projector

@@ -18,29 +18,28 @@ VIEWS: dict[str, Any] = dict.fromkeys(("link_drop_1", "link_drop_2", "feature_ma
 OTHER: dict[str, dict[str, Any]] = {
     "dssl": {
         "num_factors": 3,
-        "relation": "map",
         "shift_scale": 0.1,
         "prototype_variance": 0.9,
         "link_variance": 0.9,
         "momentum": 0.2,
         "estimator": "gumbel",
-        "temperature": (3.0, {"estimator": "gumbel-soft"}),
-        "inference": "exact",
+        "temperature": (3.0, {"estimator": "gumbel"}),
+        "inference": "uniform",
         "head": "product",
+        "head_scale": False,
         "local_weight": 0.1,
         "global_weight": 9.0,
         "entropy_weight": 2.0,
         "balance_weight": 2.0,
         "prototype_update": False,
+        "prototype_pass": True,
         "center": False,
         "projector": False,
         "reconstruction_weight": 0.5,
         "reconstruction_dim": 2,
         "link_reconstruction_weight": 0.5,
         "link_reconstruction_dim": 2,
-        "negatives": 3,
         "distillation_weight": 0.1,
-        "factor_readout": True,
     },
     "dgi": {},
     "gae": {"pairs": 20},
@@ -117,7 +116,7 @@ def graph() -> Graph:
 @cache
 def vectors(method: str, settings: tuple[tuple[str, Any], ...] = ()) -> bytes:
     small = {"dim": 8, "hidden_dim": 8, "epochs": 3, "seed": 1, "learning_rate": 0.02}
-    return Embedder(method=method, **small, **dict(settings)).fit_transform(graph()).tobytes()
+    return Embedder(method=method, settings=dict(settings), **small).fit_transform(graph()).tobytes()
 
 
 def test_the_table_has_every_setting_of_every_method() -> None:

@@ -46,6 +46,7 @@ class DSSLSettings(MethodSection):
     temperature: float = setting(0.5, "Temperature of the Gumbel-softmax [gamma].", gt=0, search=Range(0.1, 1.0))
     inference: Literal["amortised", "uniform"] = setting("amortised", "Posterior of a link: a network, or uniform.")
     head: Literal["concat", "product"] = setting("concat", "Combination of two nodes in the inference network.")
+    head_scale: bool = setting(True, "Whether the input of the inference network is scaled to entries of order one.")
     local_weight: float = setting(1.0, "Weight of predicting the neighbours.", ge=0, search=Range(0.1, 10.0))
     global_weight: float = setting(1.0, "Weight of agreeing with the prototypes.", ge=0, search=Range(0.1, 10.0))
     entropy_weight: float = setting(0.1, "Weight of the entropy of each posterior.", ge=0, search=Range(0.01, 1.0))
@@ -53,6 +54,9 @@ class DSSLSettings(MethodSection):
         0.2, "Weight of the entropy of the mean posterior.", ge=0, search=(0.0, 0.1, 0.2, 0.5, 1.0)
     )
     prototype_update: bool = setting(True, "Whether each epoch sets the prototypes from all nodes [Eq. 8].")
+    prototype_pass: bool = setting(
+        False, "Whether Eq. 8 uses all nodes after the epoch, instead of the nodes in their batches."
+    )
     center: bool = setting(True, "Whether the mean is subtracted before normalisation.", search=(True, False))
     projector: bool = setting(
         True, "Whether the loss uses a projection; the embedding is taken before it.", search=(True, False)

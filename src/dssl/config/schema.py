@@ -235,19 +235,29 @@ class Config(Section):
 
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "default": {},
-    # The paper to the letter, including the collapse shown in docs/methods/dssl.md.
+    # Algorithm 1 of the paper within its grid, including the collapse shown in docs/methods/dssl.md. Batch size, fanout
+    # and epochs are not stated there.
     "paper": {
-        "encoder": {"name": "gcn", "skip": False},
+        "encoder": {"name": "gcn", "layers": 2, "dim": 64, "hidden_dim": 64, "skip": False},
         "method": {
+            "num_factors": 8,
+            "shift_scale": 0.6,
+            "prototype_variance": 0.6,
+            "link_variance": 0.2,
+            "momentum": 0.9,
             "estimator": "gumbel",
+            "temperature": 0.6,
             "head": "product",
+            "head_scale": False,
             "entropy_weight": 1.0,
             "balance_weight": 0.0,
+            "prototype_pass": True,
             "center": False,
             "projector": False,
             "reconstruction_weight": 0.0,
             "link_reconstruction_weight": 0.0,
             "distillation_weight": 0.0,
         },
+        "train": {"learning_rate": 0.005, "weight_decay": 5e-6, "batch_size": 128, "fanout": (5, 5)},
     },
 }

@@ -112,11 +112,13 @@ class DSSLKeywords(Keywords):
         temperature: float = 0.5,
         inference: Literal["amortised", "uniform"] = "amortised",
         head: Literal["concat", "product"] = "concat",
+        head_scale: bool = True,
         local_weight: float = 1.0,
         global_weight: float = 1.0,
         entropy_weight: float = 0.1,
         balance_weight: float = 0.2,
         prototype_update: bool = True,
+        prototype_pass: bool = False,
         center: bool = True,
         projector: bool = True,
         reconstruction_weight: float = 5.0,
@@ -164,11 +166,13 @@ class DSSLKeywords(Keywords):
             temperature: Temperature of the Gumbel-softmax [gamma].
             inference: Posterior of a link: a network, or uniform.
             head: Combination of two nodes in the inference network.
+            head_scale: Whether the input of the inference network is scaled to entries of order one.
             local_weight: Weight of predicting the neighbours.
             global_weight: Weight of agreeing with the prototypes.
             entropy_weight: Weight of the entropy of each posterior.
             balance_weight: Weight of the entropy of the mean posterior.
             prototype_update: Whether each epoch sets the prototypes from all nodes [Eq. 8].
+            prototype_pass: Whether Eq. 8 uses all nodes after the epoch, instead of the nodes in their batches.
             center: Whether the mean is subtracted before normalisation.
             projector: Whether the loss uses a projection; the embedding is taken before it.
             reconstruction_weight: Weight of reconstructing the features.

@@ -23,6 +23,7 @@ from dssl.nn.batches import Batch, degrees, full_batch, sampled_batch
 from dssl.runtime.scale import BY_BLOCKS, IN_MEMORY
 from dssl.train import train
 from tests.graphs import ALL_NEIGHBOURS, CPU, random_graph
+from tests.methods import formulas
 
 PLAIN: dict[str, Any] = {
     "num_factors": 3,
@@ -34,11 +35,13 @@ PLAIN: dict[str, Any] = {
     "temperature": 0.5,
     "inference": "amortised",
     "head": "concat",
+    "head_scale": True,
     "local_weight": 1.0,
     "global_weight": 1.0,
     "entropy_weight": 1.0,
     "balance_weight": 0.0,
     "prototype_update": True,
+    "prototype_pass": False,
     "center": False,
     "projector": False,
     "reconstruction_weight": 0.0,
@@ -53,6 +56,13 @@ def model(*, encoder: str = "gcn", seed: int = 0, **changes: Any) -> DSSLModel:
     with rng.seeded(seed, "init"):
         made = encoders.build(encoder, in_dim=7, dim=5, hidden_dim=6, layers=2, dropout=0.0, batch_norm=False)
         return DSSLModel(made, **PLAIN | changes)
+
+
+def apart(**changes: Any) -> DSSLModel:
+    """A model whose target is no copy of its online networks, and none of whose parameters is zero."""
+    method = model(**changes).train()
+    formulas.moved(method)
+    return method
 
 
 def parts(method: DSSLModel, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -95,9 +105,10 @@ def literal_loss(method: DSSLModel, graph: Graph, batch: Batch, *, weight: float
 
 @pytest.mark.parametrize("head", ["concat", "product"])
 @pytest.mark.parametrize("encoder", ["gcn", "hops"])
-def test_loss_equals_a_literal_loop_in_value_and_gradient(encoder: str, head: str) -> None:
+@pytest.mark.parametrize("changes", [{}, {"head_scale": False}, {"projector": True}], ids=str)
+def test_loss_equals_a_literal_loop_in_value_and_gradient(encoder: str, head: str, changes: dict[str, Any]) -> None:
     graph = random_graph(nodes=12)
-    method = model(encoder=encoder, head=head).train()
+    method = apart(encoder=encoder, head=head, **changes)
     batch = full_batch(graph, CPU)
     trained = [parameter for parameter in method.parameters() if parameter.requires_grad]
     ours, theirs = method(batch), literal_loss(method, graph, batch, weight=1.0)
@@ -147,7 +158,7 @@ def test_the_bound_is_below_the_likelihood_and_equal_at_the_closed_form() -> Non
 def test_gumbel_is_eq_7_on_the_drawn_factors() -> None:
     graph = random_graph(nodes=12)
     batch = full_batch(graph, CPU)
-    method = model(estimator="gumbel").train()
+    method = apart(estimator="gumbel")
     v, z, mu, _ = parts(method, batch)
     start, end, weights = posterior.rows(batch.links, CPU)
     logits = method.head(v, z, start, end)
@@ -239,7 +250,7 @@ def test_link_scores_are_the_marginal_likelihood_of_a_loop(directed: bool) -> No
     graph = random_graph(nodes=12)
     if directed:
         graph = Graph.from_edges([0, 1, 2, 5], [1, 2, 0, 4], x=graph.x, num_nodes=12, directed=True)
-    method = model(center=True)
+    method = apart(center=True)
     fit(method, graph, epochs=3)
     method.eval()
     v, z, mu, p = (tensor.detach() for tensor in parts(method, full_batch(graph, CPU)))
@@ -313,7 +324,7 @@ def test_momentum_at_its_ends(momentum: float) -> None:
 def test_prototypes_are_set_by_eq_8() -> None:
     graph = random_graph(nodes=12)
     batch = full_batch(graph, CPU)
-    method = model().train()
+    method = apart()
     with torch.no_grad():
         method(batch)
         v, z, _, _ = parts(method, batch)
@@ -327,6 +338,44 @@ def test_prototypes_are_set_by_eq_8() -> None:
             if own:
                 total += sum(own) / len(own) * v[i]
         torch.testing.assert_close(method.prototypes[k].detach(), total / total.norm(), atol=1e-5, rtol=1e-4)
+
+
+def test_z_is_of_the_target_and_the_embedding_of_the_online_encoder() -> None:
+    """By a dense float64 GCN over the parameters of each."""
+    graph = random_graph()
+    batch = full_batch(graph, CPU)
+    method = apart()
+    p = {name: value.double() for name, value in method.state_dict().items()}
+    online, target = formulas.gcn(p, "encoder.", batch), formulas.gcn(p, "target.0.", batch)
+    assert float((online - target).abs().max()) > 0.1
+    np.testing.assert_allclose(method.embed(graph), online.numpy(), rtol=1e-4, atol=1e-5)
+    v, z = method.unit_vectors(graph)
+    for found, wanted in ((v, online), (z, target)):
+        torch.testing.assert_close(found.double(), F.normalize(wanted, dim=1), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_eq_8_takes_the_batches_of_the_epoch_or_all_nodes_after_its_last_step(whole: bool) -> None:
+    graph = random_graph()
+    method = apart(prototype_pass=whole)
+    method.prepare(graph, seed=0)
+    sums = torch.zeros(3, 5)
+    optimizer = torch.optim.SGD(method.parameters(), lr=0.5)
+    options = {"batch_size": 15, "fanout": ALL_NEIGHBOURS, "seed": 0, "epoch": 0, "device": CPU}
+    for batch in method.batches(graph, **options):
+        centres = batch.nodes[: batch.num_centres]
+        sums += method.train().factors(graph)[1][centres].T @ method.unit_vectors(graph)[0].numpy()[centres]
+        method.train()
+        loss = method(batch)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        method.after_step()
+    after = torch.from_numpy(method.factors(graph)[1].T @ method.unit_vectors(graph)[0].numpy())
+    assert float((F.normalize(after, dim=1) - F.normalize(sums, dim=1)).abs().max()) > 1e-2
+    method.after_epoch()
+    wanted = F.normalize(after if whole else sums, dim=1)
+    torch.testing.assert_close(method.prototypes.detach(), wanted, rtol=1e-3, atol=1e-4)
 
 
 def test_without_the_update_prototypes_move_by_gradient_alone() -> None:

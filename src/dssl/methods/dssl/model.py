@@ -47,7 +47,9 @@ docs/methods/dssl.md):
 - The posteriors are taught the clusters of the links' pairs of features (``distillation_weight``): alone, the network
   h finds planted factors late or never.
 - Eq. 8 divides by the norm, as the constraint of its derivation demands, not by its square. Its sums are gathered over
-  the batches of an epoch: each node counts once, with the parameters of its batch.
+  the batches of an epoch: each node counts once, with the parameters of its batch (``prototype_pass`` takes all nodes
+  after the epoch).
+- The input of h is scaled to entries of order one (``head_scale``), or the posterior starts uniform.
 - No negative sampling, which the paper names for Penn94 and Twitch without details: it did not help.
 
 >>> from dssl import DSSL, Graph
@@ -98,11 +100,13 @@ class DSSLModel(EncoderMethod):
         temperature: γ of the draws.
         inference: ``amortised`` is the network h; ``uniform`` is 1/K (ablation A5).
         head: ``concat`` or ``product`` of v and z as the input of h.
+        head_scale: whether that input is scaled to entries of order one.
         local_weight: 0 is ablation A1.
         global_weight: 0 is ablation A2.
         entropy_weight: λ; 0 is ablation A3.
         balance_weight: weight of the entropy of the mean posterior.
         prototype_update: whether Eq. 8 is applied after each epoch.
+        prototype_pass: whether its v and q are those of all nodes after the epoch, not those of the epoch's batches.
         center: whether vectors are centred before they are scaled to length one.
         projector: whether a network lies between the embedding and the loss.
         reconstruction_weight: weight of the decoder of the features.
@@ -132,11 +136,13 @@ class DSSLModel(EncoderMethod):
         temperature: float,
         inference: Literal["amortised", "uniform"],
         head: Literal["concat", "product"],
+        head_scale: bool,
         local_weight: float,
         global_weight: float,
         entropy_weight: float,
         balance_weight: float,
         prototype_update: bool,
+        prototype_pass: bool,
         center: bool,
         projector: bool,
         reconstruction_weight: float,
@@ -151,11 +157,13 @@ class DSSLModel(EncoderMethod):
         self.prototype_variance, self.link_variance = prototype_variance, link_variance
         self.momentum, self.estimator, self.temperature = momentum, estimator, temperature
         self.local_weight, self.global_weight, self.entropy_weight = local_weight, global_weight, entropy_weight
-        self.balance_weight, self.prototype_update = balance_weight, prototype_update
+        self.balance_weight = balance_weight
+        self.prototype_update, self.prototype_pass = prototype_update, prototype_pass
 
         self.projection = Projection(dim, projector=projector, center=center)
         self.shift_network = nn.Sequential(Dense(num_factors, dim), nn.ReLU(), Dense(dim, dim))
-        self.head = Head(dim, num_factors, product=head == "product", uniform=inference == "uniform")
+        product, uniform = head == "product", inference == "uniform"
+        self.head = Head(dim, num_factors, product=product, scaled=head_scale, uniform=uniform)
         self.prototypes = nn.Parameter(torch.randn(num_factors, dim))
         self.additions = Additions(
             encoder,
@@ -171,9 +179,11 @@ class DSSLModel(EncoderMethod):
         self.register_buffer("prototype_sums", torch.zeros(num_factors, dim), persistent=False)
         self.register_buffer("fitted", torch.zeros((), dtype=torch.bool))  # whether a training began before
         self._links: WeakKeyDictionary[Batch, Links] = WeakKeyDictionary()
+        self._trained_on: tuple[Graph, Scale] | None = None
 
     def prepare(self, graph: Graph, *, seed: int, scale: Scale = IN_MEMORY) -> None:
         """Compute the targets of our additions; a warm start takes over the present factors and decoders."""
+        self._trained_on = graph, scale
         embedding, posteriors = None, None
         if bool(self.fitted):
             embedding, (v, z) = self.embed(graph, scale=scale), self.unit_vectors(graph, scale=scale)
@@ -221,6 +231,7 @@ class DSSLModel(EncoderMethod):
         sums = distributed.total(cast(Tensor, self.prototype_sums))
         if self.prototype_update:
             with torch.no_grad():
+                sums = self._sums_of_all_nodes() if self.prototype_pass else sums
                 self.prototypes.copy_(objective.updated_prototypes(sums, self.prototypes))
         cast(Tensor, self.prototype_sums).zero_()
         return super().after_epoch()
@@ -231,11 +242,7 @@ class DSSLModel(EncoderMethod):
 
     def factors(self, graph: Graph, *, scale: Scale = IN_MEMORY) -> tuple[Floats, Floats]:
         """Return q(k | v_i, z_j) of each arc in the graph's order, ``(A, K)``, and q(k | v_i), ``(N, K)``."""
-        v, z = self.unit_vectors(graph, scale=scale)
-        with torch.no_grad():
-            start, end, weights = posterior.rows(mean_matrix(graph.adjacency()), v.device)
-            q = torch.softmax(self.head(v, z, start, end), dim=1)
-            by_node = q.new_zeros(graph.num_nodes, self.num_factors).index_add(0, start, weights[:, None] * q)
+        q, by_node = self._posteriors(graph, *self.unit_vectors(graph, scale=scale))
         return q.cpu().numpy(), by_node.cpu().numpy()
 
     def link_scores(self, graph: Graph, pairs: NDArray[np.int64], *, scale: Scale = IN_MEMORY) -> Floats:
@@ -267,6 +274,20 @@ class DSSLModel(EncoderMethod):
             rows = ((layerwise.encoded(encoder, graph, device), projection) for encoder, projection in branches)
             v, z = (torch.from_numpy(layerwise.mapped(projection, h, device)).to(device) for h, projection in rows)
             return v, z
+
+    def _posteriors(self, graph: Graph, v: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Q of each arc, ``(A, K)``, and π of each node, ``(N, K)``."""
+        with torch.no_grad():
+            start, end, weights = posterior.rows(mean_matrix(graph.adjacency()), v.device)
+            q = torch.softmax(self.head(v, z, start, end), dim=1)
+            return q, q.new_zeros(graph.num_nodes, self.num_factors).index_add(0, start, weights[:, None] * q)
+
+    def _sums_of_all_nodes(self) -> Tensor:
+        """The sums of Eq. 8 with the present parameters, shape ``(K, dim)``."""
+        assert self._trained_on is not None
+        graph, scale = self._trained_on
+        v, z = self.unit_vectors(graph, scale=scale)
+        return self._posteriors(graph, v, z)[1].T @ v
 
     def _online(self) -> nn.ModuleList:
         return nn.ModuleList([self.encoder, self.projection])

@@ -65,19 +65,20 @@ class Center(nn.Module):
 class Head(nn.Module):
     """The inference network h of Eq. 6: one hidden layer on the concatenation or the product of v and z.
 
-    Entries of unit vectors are of order 1/√d, so the input is scaled to entries of order one.
+    Entries of unit vectors are of order 1/√d, so by default the input is scaled to entries of order one.
 
     Args:
         dim: length d of v and z.
         num_factors: K.
         product: whether v and z are multiplied, instead of concatenated.
+        scaled: whether the input is scaled.
         uniform: whether the network is ignored, and every posterior is 1/K (ablation A5).
     """
 
-    def __init__(self, dim: int, num_factors: int, *, product: bool, uniform: bool) -> None:
+    def __init__(self, dim: int, num_factors: int, *, product: bool, scaled: bool, uniform: bool) -> None:
         super().__init__()
         self.num_factors, self.product, self.uniform = num_factors, product, uniform
-        self.scale = float(dim) if product else float(np.sqrt(dim))
+        self.scale = (float(dim) if product else float(np.sqrt(dim))) if scaled else 1.0
         self.first = Dense(dim, dim)
         self.second = None if product else Dense(dim, dim, bias=False)
         self.out = Dense(dim, num_factors, bias=False)
