@@ -72,7 +72,7 @@ def test_a_phone_needs_no_scrolling_to_the_side(open_page: Open, hostile: str) -
     assert page.locator(".chart.map").bounding_box()["width"] > 300
 
 
-def test_many_nodes_are_drawn_with_webgl(browser: Any, tmp_path: Path) -> None:
+def test_many_nodes_are_painted_without_eval(browser: Any, tmp_path: Path) -> None:
     (tmp_path / "edges.csv").write_text("source,target\n" + "".join(f"{at},{at + 1}\n" for at in range(3200)))
     settings = {**SMALL, "dim": 2, "epochs": 0, "source": str(tmp_path / "edges.csv")}
     workflow.fit(resolve(settings), tmp_path / "run")
@@ -83,7 +83,25 @@ def test_many_nodes_are_drawn_with_webgl(browser: Any, tmp_path: Path) -> None:
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.goto(report.write([tmp_path / "run"]).as_uri())
     page.wait_for_selector(DRAWN)
-    assert page.locator(".chart.map canvas").count() > 0
-    assert page.evaluate("document.querySelector('.chart.map').data[0].type") == "scattergl"
+    page.wait_for_selector(".chart.map .imagelayer image")
+    where = """() => {
+      const box = document.querySelector(".chart.map"), { xaxis, yaxis } = box._fullLayout, group = box.groups[0];
+      const rect = box.getBoundingClientRect(), node = group.nodes[7];
+      const at = [xaxis._offset + xaxis.d2p(group.x[node]), yaxis._offset + yaxis.d2p(group.y[node])];
+      return [rect.left + at[0], rect.top + at[1]];
+    }"""
+    page.locator(".chart.map").scroll_into_view_if_needed()
+    left, top = page.evaluate(where)
+    page.mouse.move(left - 40, top - 40)
+    page.mouse.move(left, top, steps=3)
+    page.wait_for_selector("#tip:not([hidden])")
+    before = page.get_attribute(".chart.map .imagelayer image", "href")
+    page.mouse.wheel(0, -300)  # a closer look is painted anew
+    page.wait_for_function(
+        "(before) => document.querySelector('.chart.map .imagelayer image')?.getAttribute('href') !== before",
+        arg=before,
+    )
+    page.select_option("#colour", label="degree")
+    page.wait_for_selector(".chart.map .colorbar")
     assert errors == []
     page.close()

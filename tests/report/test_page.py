@@ -163,6 +163,7 @@ def test_a_page_stands_alone(labelled: Path, hostile: Path, tmp_path: Path) -> N
         assert policy.startswith("default-src 'none';")
         assert "http" not in policy
         assert "script-src 'unsafe-inline'" not in policy
+        assert "unsafe-eval" not in policy
         data, *scripts = page.parts["script"]
         json.loads(data)
         for script in scripts:

@@ -15,6 +15,18 @@
   const SYMBOLS = ["circle", "triangle-up", "square"];
   const OTHER = 254,
     NONE = 255;
+  const MANY = 3000; // points that are drawn one by one; more are painted as an image
+  const VIRIDIS = [
+    [68, 1, 84],
+    [71, 44, 122],
+    [59, 81, 139],
+    [44, 113, 142],
+    [33, 144, 141],
+    [39, 173, 129],
+    [92, 200, 99],
+    [170, 220, 50],
+    [253, 231, 37],
+  ];
 
   function unpack({ type, data }) {
     const bytes = Uint8Array.from(atob(data), (sign) => sign.charCodeAt(0)).buffer;
@@ -232,25 +244,24 @@
 
   const unpacked = new Map();
   const column = (packed) => unpacked.get(packed) || unpacked.set(packed, unpack(packed)).get(packed);
-  const webgl = Boolean(document.createElement("canvas").getContext("webgl"));
   const tip = document.body.appendChild(Object.assign(document.createElement("div"), { id: "tip", hidden: true }));
 
   function map(chart, box) {
     const x = column(chart.x),
       y = column(chart.y);
-    const type = webgl && chart.count > 3000 ? "scattergl" : "scatter";
-    const step = type === "scatter" ? Math.ceil(chart.count / 5000) : 1; // what a browser without WebGL can draw
+    const painted = chart.count > MANY;
     const size = Math.max(2, Math.min(8, 280 / Math.sqrt(chart.count)));
     const picked = chart.columns[document.getElementById("colour")?.value ?? 0];
     const narrow = box.clientWidth < 620;
     const frame = { visible: false, fixedrange: false };
+    const ranges = painted ? [x, y].map(extent) : [undefined, undefined];
     const look = layout({
       modebar: { bgcolor: "rgba(0,0,0,0)", color: css("--soft"), activecolor: css("--accent") },
       dragmode: "pan",
       hovermode: "closest",
       margin: { l: 8, r: 8, t: 8, b: 8 },
-      xaxis: { ...frame, constrain: "domain" },
-      yaxis: { ...frame, scaleanchor: "x" },
+      xaxis: { ...frame, constrain: "domain", range: ranges[0] },
+      yaxis: { ...frame, scaleanchor: "x", range: ranges[1] },
       showlegend: true,
       uirevision: "keep", // the part that is looked at stays when the colour changes
       legend: narrow
@@ -258,11 +269,16 @@
         : { itemsizing: "constant", y: 0.94, font: { size: 11.5 } },
     });
     box.nodes = []; // positions of the nodes of each trace
+    box.groups = []; // and the colours and symbols of those that are painted
     const trace = (nodes, name, marker) => {
       box.nodes.push(nodes);
-      const places = { x: Float32Array.from(nodes, (at) => x[at]), y: Float32Array.from(nodes, (at) => y[at]) };
+      if (painted) box.groups.push({ nodes, x, y, size, color: marker.color, symbol: marker.symbol ?? "circle" });
+      if (painted && marker.showscale) marker = { ...marker, color: extent(marker.color, 0) };
+      const places = painted
+        ? { x: [null, null], y: [null, null] }
+        : { x: Float32Array.from(nodes, (at) => x[at]), y: Float32Array.from(nodes, (at) => y[at]) };
       return {
-        type,
+        type: "scatter",
         mode: "markers",
         name: plain(name),
         ...places,
@@ -270,7 +286,7 @@
         hoverinfo: "none",
       };
     };
-    const all = Array.from({ length: Math.ceil(chart.count / step) }, (_, at) => at * step);
+    const all = Array.from({ length: chart.count }, (_, at) => at);
     if (!picked) return [[trace(all, "nodes", { color: css("--accent") })], { ...look, showlegend: false }];
     const values = column(picked.values);
     if (!picked.classes) {
@@ -305,6 +321,89 @@
     ];
   }
 
+  // Smallest and largest of some numbers, with a margin as a fraction of their distance.
+  function extent(values, margin = 0.04) {
+    let [low, high] = [Infinity, -Infinity];
+    for (const value of values) {
+      if (value < low) low = value;
+      if (value > high) high = value;
+    }
+    const pad = margin * (high - low || 1);
+    return [low - pad, high + pad];
+  }
+
+  // The colour of a fraction between 0 and 1, as Plotly's scale Viridis has it.
+  function viridis(fraction) {
+    const at = Math.max(0, Math.min(1, fraction || 0)) * (VIRIDIS.length - 1);
+    const low = Math.min(Math.floor(at), VIRIDIS.length - 2);
+    const mixed = VIRIDIS[low].map((value, part) => value + (at - low) * (VIRIDIS[low + 1][part] - value));
+    return "rgb(" + mixed.map(Math.round).join(",") + ")";
+  }
+
+  function mark(pen, symbol, x, y, radius) {
+    if (symbol === "square" || radius < 1.5) {
+      pen.fillRect(x - radius, y - radius, 2 * radius, 2 * radius);
+      return;
+    }
+    pen.beginPath();
+    if (symbol === "circle") pen.arc(x, y, radius, 0, 2 * Math.PI);
+    else [90, 210, 330].forEach((turn) => pen.lineTo(...corner(x, y, 1.2 * radius, turn)));
+    pen.fill();
+  }
+
+  const corner = (x, y, radius, turn) => [
+    x + radius * Math.cos((turn * Math.PI) / 180),
+    y - radius * Math.sin((turn * Math.PI) / 180),
+  ];
+
+  // The part of a large map that the axes show, as an image: Plotly's own drawing of many points needs eval.
+  function painting(box) {
+    const { xaxis, yaxis } = box._fullLayout;
+    const ratio = Math.min(2, devicePixelRatio || 1);
+    const [left, right] = xaxis.range;
+    const [bottom, top] = yaxis.range;
+    const size = { width: Math.ceil(xaxis._length * ratio), height: Math.ceil(yaxis._length * ratio) };
+    const canvas = Object.assign(document.createElement("canvas"), size);
+    const pen = canvas.getContext("2d");
+    const [across, down] = [size.width / (right - left), size.height / (top - bottom)];
+    pen.globalAlpha = 0.8;
+    box.groups.forEach((group, at) => {
+      if (box.data[at].visible === "legendonly") return;
+      const shaded = typeof group.color !== "string";
+      const [low, high] = shaded ? extent(group.color, 0) : [0, 1];
+      if (!shaded) pen.fillStyle = group.color;
+      group.nodes.forEach((node, index) => {
+        const [x, y] = [(group.x[node] - left) * across, (top - group.y[node]) * down];
+        if (x < 0 || y < 0 || x > size.width || y > size.height) return;
+        if (shaded) pen.fillStyle = viridis((group.color[index] - low) / (high - low || 1));
+        mark(pen, group.symbol, x, y, (group.size * ratio) / 2);
+      });
+    });
+    const place = { xref: "x", yref: "y", x: left, y: top, sizex: right - left, sizey: top - bottom };
+    return { source: canvas.toDataURL(), ...place, sizing: "stretch", layer: "below" };
+  }
+
+  function repaint(box) {
+    if (box.groups.length) Plotly.relayout(box, { images: [painting(box)] });
+  }
+
+  // The painted node nearest to the mouse, within eight pixels.
+  function nearest(box, event) {
+    const { xaxis, yaxis } = box._fullLayout;
+    const rect = box.getBoundingClientRect();
+    const x = xaxis.p2d(event.clientX - rect.left - xaxis._offset);
+    const y = yaxis.p2d(event.clientY - rect.top - yaxis._offset);
+    let [best, least] = [undefined, ((8 * (xaxis.range[1] - xaxis.range[0])) / xaxis._length) ** 2];
+    box.groups.forEach((group, at) => {
+      if (box.data[at].visible === "legendonly") return;
+      for (const node of group.nodes) {
+        const distance = (group.x[node] - x) ** 2 + (group.y[node] - y) ** 2;
+        if (distance < least) [best, least] = [node, distance];
+      }
+    });
+    return best;
+  }
+
   // Colours of numbers, by their logarithm where a few are far larger than the others.
   function scale(name, values) {
     const most = values.reduce((a, b) => Math.max(a, b), -Infinity),
@@ -334,9 +433,9 @@
     return value === NONE ? part.none : value === OTHER ? part.other : part.classes[value];
   }
 
-  function hover(box, chart, event) {
-    const at = box.nodes[event.points[0].curveNumber]?.[event.points[0].pointNumber];
-    if (at === undefined) return;
+  function hover(chart, at, { clientX, clientY }) {
+    tip.hidden = at === undefined;
+    if (tip.hidden) return;
     const title = Object.assign(document.createElement("b"), { textContent: chart.ids ? chart.ids[at] : at });
     const rows = chart.columns
       .slice(0, 8)
@@ -344,8 +443,6 @@
         Object.assign(document.createElement("div"), { textContent: part.name + ": " + shownValue(part, at) }),
       );
     tip.replaceChildren(title, ...rows);
-    tip.hidden = false;
-    const { clientX, clientY } = event.event;
     tip.style.left = Math.max(4, Math.min(clientX + 14, innerWidth - tip.offsetWidth - 8)) + "px";
     tip.style.top = Math.max(4, Math.min(clientY + 14, innerHeight - tip.offsetHeight - 8)) + "px";
   }
@@ -367,11 +464,20 @@
     const done = Plotly.react(box, traces, look, chart.kind === "map" ? big : small);
     if (chart.kind === "map" && !box.dataset.hears) {
       box.dataset.hears = "yes";
-      box.on("plotly_hover", (event) => hover(box, chart, event));
+      box.on("plotly_hover", ({ points: [point], event }) =>
+        hover(chart, box.nodes[point.curveNumber]?.[point.pointNumber], event),
+      );
       box.on("plotly_unhover", () => {
         tip.hidden = true;
       });
+      box.on("plotly_relayout", (changed) => "images" in changed || repaint(box));
+      box.on("plotly_restyle", () => repaint(box));
+      box.addEventListener("mousemove", (event) => box.groups.length && hover(chart, nearest(box, event), event));
+      box.addEventListener("mouseleave", () => {
+        tip.hidden = true;
+      });
     }
+    if (chart.kind === "map") repaint(box);
     return done;
   }
 
