@@ -128,7 +128,7 @@ def test_a_page_says_what_was_run_and_how_it_went(labelled: Path, tmp_path: Path
     words = page.words()
     assert "24 nodes and 48 links, embedded without labels by dssl with 3 factors" in words
     assert result["verdict"] in words
-    assert f"Edge homophily h share of the links that stay in a class {0:.3f}" not in words
+    assert f"Edge homophily h fraction of links within a class {0:.3f}" not in words
     assert f"{json.loads((labelled / 'graph.json').read_text())['summary']['edge_homophily']:.3f}" in words
     assert "dssl fit <b>" in words  # the command, as text
     intervals = next(chart for chart in page.charts if chart["kind"] == "intervals")

@@ -1,4 +1,4 @@
-"""The page of a run by the names of its files: the same whether a server answers for them or a folder holds them."""
+"""The files of the page of a run by name, for the server and for an export."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def data_files(view: View, *, per: int) -> dict[str, Content]:
     """The data of the page by file name, all but the nearest nodes.
 
     Args:
-        view: what there is to show.
-        per: number of nodes whose nearest are in one file.
+        view: the content of the page.
+        per: number of nodes whose nearest nodes are in one file.
     """
     arrays: dict[str, NDArray[Any]] = {
         "points": view.points,
@@ -95,9 +95,9 @@ def export(view: View, folder: Path, *, on_part: Callable[[str], None] = lambda 
     """Write the page and its data to a new folder, for any web server.
 
     Args:
-        view: what there is to show.
-        folder: where to; it must be missing or empty, and is there when all of it is.
-        on_part: called now and then with how far it is.
+        view: the content of the page.
+        folder: a missing or empty folder; it is written in one step.
+        on_part: called with the progress.
 
     Returns:
         Number of files, and of bytes.
@@ -114,7 +114,7 @@ def export(view: View, folder: Path, *, on_part: Callable[[str], None] = lambda 
 
 
 def check_empty(folder: Path) -> None:
-    """Refuse a folder that holds something: nothing of it is written over."""
+    """Refuse a folder with content: nothing is overwritten."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RunError(f"{folder} is not empty; choose another folder for --export, or remove it first")
 

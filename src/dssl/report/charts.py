@@ -1,4 +1,4 @@
-"""The charts of a report as plain values: what ``templates/report.js`` draws with Plotly."""
+"""The charts of a report as plain values, which ``templates/report.js`` draws with Plotly."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ if TYPE_CHECKING:
 Chart = dict[str, Any]
 
 MOST_POINTS = 400  # of a curve
-MOST_CLASSES = 24  # with a look of their own on a map: eight colours times three shapes
+MOST_CLASSES = 24  # with a colour and shape of their own on a map: eight colours times three shapes
 MOST_ROWS = 14  # of a matrix of classes
 MOST_FACTORS = 12  # with a matrix
 MOST_COLUMNS = 16  # of a node table, to colour by
 MOST_CELLS = 1_000_000  # of the posteriors of nodes, to colour by each factor
-OTHER, NONE = 254, 255  # codes of what has no look of its own, and of what is not known
+OTHER, NONE = 254, 255  # codes of classes without a colour of their own, and of unknown ones
 
-# What each number of a record is: a title, a sentence, and what it is about.
+# By number of a record: a title, a description, and the group of the chart.
 CURVES = {
-    "loss": ("Loss", "what training makes smaller: the weighted sum of its terms", "terms"),
-    "local": ("Local term", "how far a neighbour is from the node plus the shift of the link's factor", "terms"),
-    "global": ("Global term", "how badly nodes agree with the prototypes of their links' factors", "terms"),
-    "entropy": ("Entropy term", "how undecided the posterior of a link is", "terms"),
-    "reconstruction": ("Reconstruction", "how badly the input is told from the vectors", "terms"),
-    "links": ("Links", "how badly the links are told from the vectors", "terms"),
-    "distillation": ("Distillation", "how badly the factors follow the clusters of linked pairs", "terms"),
-    "negative": ("Negatives", "how near random nodes are to each other", "terms"),
-    "divergence": ("Divergence", "how far the distribution of vectors is from the prior", "terms"),
-    "invariance": ("Invariance", "how far the two views of a node are apart", "terms"),
-    "decorrelation": ("Decorrelation", "how much the columns tell the same", "terms"),
-    "effective_rank": ("Effective rank", "in how many directions the trained vectors differ", "health"),
-    "posterior_entropy": ("Posterior entropy", "how undecided a link is: 0 one factor, 1 all alike", "health"),
-    "factor_usage_max": ("Largest usage", "share of the links that the most used factor takes", "health"),
-    "factor_information": ("Factor information", "what a link tells about its factor: 0 nothing, 1 all", "health"),
+    "loss": ("Loss", "weighted sum of the terms, which training minimises", "terms"),
+    "local": ("Local term", "distance of a neighbour from the node plus the shift of the link's factor", "terms"),
+    "global": ("Global term", "distance of nodes from the prototypes of their links' factors", "terms"),
+    "entropy": ("Entropy term", "entropy of the posterior of a link", "terms"),
+    "reconstruction": ("Reconstruction", "error of the input predicted from the vectors", "terms"),
+    "links": ("Links", "error of the links predicted from the vectors", "terms"),
+    "distillation": ("Distillation", "error of the factors against the clusters of linked pairs", "terms"),
+    "negative": ("Negatives", "similarity of random pairs of nodes", "terms"),
+    "divergence": ("Divergence", "divergence of the distribution of vectors from the prior", "terms"),
+    "invariance": ("Invariance", "distance of the two views of a node", "terms"),
+    "decorrelation": ("Decorrelation", "correlation of the columns", "terms"),
+    "effective_rank": ("Effective rank", "number of directions in which the trained vectors differ", "health"),
+    "posterior_entropy": ("Posterior entropy", "0 for a single factor per link, 1 for a uniform posterior", "health"),
+    "factor_usage_max": ("Largest usage", "fraction of the links that the most used factor takes", "health"),
+    "factor_information": ("Factor information", "information of a link about its factor, from 0 to 1", "health"),
 }
 
 
 def curves(facts: Facts) -> list[Chart]:
-    """A chart for each number that was recorded, terms of the loss first, then what shows a collapse."""
+    """A chart for each number that was recorded, terms of the loss first, then the signs of a collapse."""
     names = [name for name in dict.fromkeys(key for record in facts.records for key in record) if name != "epoch"]
     known = [name for name in CURVES if name in names]
     found = []
@@ -65,7 +65,7 @@ def curves(facts: Facts) -> list[Chart]:
 
 
 def lines(runs: Mapping[str, Sequence[Mapping[str, float | None]]], name: str) -> Chart | None:
-    """Curves of a number over the epochs, one for each training; none if nobody recorded it."""
+    """Curves of a number over the epochs, one for each training; none if it was not recorded."""
     found = []
     for at, (title, records) in enumerate(runs.items()):
         points = [(record["epoch"], record.get(name)) for record in records if record.get(name) is not None]
@@ -82,7 +82,7 @@ def intervals(rows: Mapping[str, Mapping[str, Any]], looks: Mapping[str, int]) -
 
     Args:
         rows: scores as in ``evaluation.json``, by name, from the top.
-        looks: number of the colour of those that are stressed.
+        looks: number of the colour of highlighted rows.
     """
     found = []
     for name, score in rows.items():
@@ -95,13 +95,13 @@ def intervals(rows: Mapping[str, Mapping[str, Any]], looks: Mapping[str, int]) -
 
 
 def matrix(values: NDArray[np.float64], names: Sequence[str], *, most: float | None = None, unit: str = "") -> Chart:
-    """A square of numbers, rows from the top; what is not finite stays empty.
+    """A square of numbers, rows from the top; values that are not finite stay empty.
 
     Args:
         values: shape ``(C, C)``.
         names: of rows and columns.
         most: the value of the strongest colour, by default the largest.
-        unit: ``"%"`` for shares.
+        unit: ``"%"`` for percentages.
     """
     finite = np.where(np.isfinite(values), values, 0)
     cells = [[rounded(value) if math.isfinite(value) else None for value in row] for row in values.tolist()]
@@ -116,7 +116,7 @@ def class_names(graph: Graph) -> list[str]:
 
 
 def similarity(graph: Graph, factors: Factors) -> dict[str, Any] | None:
-    """The paper's case study: how alike the neighbourhoods of classes are, beside how alike their factors are."""
+    """The paper's case study: similarity of the neighbourhoods of classes, and similarity of their factors."""
     if graph.y is None or graph.num_classes < 2 or factors.num_factors < 2:
         return None
     sizes = np.bincount(graph.y[graph.y >= 0], minlength=graph.num_classes)
@@ -137,10 +137,10 @@ def similarity(graph: Graph, factors: Factors) -> dict[str, Any] | None:
 
 
 def factor_cards(graph: Graph, factors: Factors) -> list[dict[str, Any]]:
-    """What each factor links: its share of the links, pairs of classes, and links that it explains best.
+    """For each factor its fraction of the links, its pairs of classes, and its most certain links.
 
     Args:
-        graph: the graph as the model sees it.
+        graph: the links as the model uses them.
         factors: the factors of its links.
     """
     if not len(factors.links):
@@ -186,7 +186,7 @@ def _rows(graph: Graph) -> tuple[NDArray[np.int64] | None, list[str]]:
 
 
 def _pairs(own: NDArray[np.float64], all_: NDArray[np.float64], names: Sequence[str]) -> list[dict[str, Any]]:
-    """The two pairs of classes that tell a factor's links best from all links."""
+    """The two pairs of classes that distinguish a factor's links best from all links."""
     lift = np.divide(own, all_, out=np.zeros_like(own), where=all_ > 0)
     told = own * np.log(np.maximum(lift, 1e-12))
     best = [at for at in np.argsort(-told, kind="stable")[:2] if own[at] >= 0.02 and lift[at] >= 1.1]
@@ -197,7 +197,7 @@ def _pairs(own: NDArray[np.float64], all_: NDArray[np.float64], names: Sequence[
 
 
 def _examples(factors: Factors, factor: int, count: int = 3) -> list[dict[str, Any]]:
-    """Links that a factor explains best, no node twice."""
+    """The most certain links of a factor, no node twice."""
     q = factors.links[:, factor]
     candidates = np.argpartition(-q, min(200, len(q) - 1))[:200]
     seen: set[int] = set()
@@ -212,7 +212,7 @@ def _examples(factors: Factors, factor: int, count: int = 3) -> list[dict[str, A
 
 
 def node_map(arrays: Arrays) -> Chart:
-    """The nodes in the plane with everything that they can be coloured by."""
+    """The nodes in the plane, with the columns to colour them by."""
     points = arrays.places.points.astype(np.float64)
     points -= points.min(axis=0)
     points *= 32_000 / max(float(points.max(initial=0)), 1e-30)  # finer than any screen, in two bytes
@@ -274,7 +274,7 @@ def _numbers(name: str, values: NDArray[Any]) -> Chart:
 
 
 def _table_columns(graph: Graph) -> list[Chart]:
-    """The columns of the node table that the features were made from, as they were there."""
+    """The columns of the node table, decoded from the features."""
     if graph.x is None or graph.encoding is None:
         return []
     found: list[Chart] = []

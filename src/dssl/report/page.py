@@ -1,4 +1,4 @@
-"""``dssl report``: a run, or several beside each other, as one HTML file that needs nothing else.
+"""``dssl report``: a run, or a comparison of several, as one HTML file that needs nothing else.
 
 The page carries its styles, its data and Plotly's script. A content security policy keeps the browser from loading
 anything, and from running any script but the two whose digests it names.
@@ -30,19 +30,22 @@ if TYPE_CHECKING:
 COMPARISON = "comparison.html"
 
 HOMOPHILY = {
-    "edge_homophily": ("Edge homophily h", "share of the links that stay in a class"),
-    "class_average_homophily": ("Class-average homophily ĥ", "the same per class, beyond chance, averaged"),
-    "node_homophily": ("Node homophily", "mean share of a node's neighbours in its own class"),
-    "adjusted_homophily": ("Adjusted homophily", "0 if links do not care about classes, 1 if none leaves its own"),
+    "edge_homophily": ("Edge homophily h", "fraction of links within a class"),
+    "class_average_homophily": ("Class-average homophily ĥ", "mean over classes of the excess over random links"),
+    "node_homophily": ("Node homophily", "mean fraction of a node's neighbours in its own class"),
+    "adjusted_homophily": (
+        "Adjusted homophily",
+        "0 for links independent of classes, 1 if all links are within classes",
+    ),
 }
 LABEL_FREE = {
-    "effective_rank": "in how many directions the vectors differ",
-    "alignment": "squared distance of linked nodes: small if neighbours are alike",
-    "uniformity": "about −4 if vectors spread over the sphere, 0 if they all point one way",
-    "mean_direction": "1 if all vectors point the same way, 0 if in all directions",
-    "calinski_harabasz": "how well eight clusters of the vectors are separated",
-    "calinski_harabasz_features": "how well eight clusters of the features are separated",
-    "calinski_harabasz_factors": "how well the nodes' main factors are separated",
+    "effective_rank": "number of directions in which the vectors differ",
+    "alignment": "mean squared distance of linked nodes: small for similar neighbours",
+    "uniformity": "about −4 for vectors spread over the sphere, 0 for a single direction",
+    "mean_direction": "1 for vectors of a single direction, 0 for all directions",
+    "calinski_harabasz": "separation of eight clusters of the vectors",
+    "calinski_harabasz_features": "separation, in the vectors, of eight clusters of the features",
+    "calinski_harabasz_factors": "separation, in the vectors, of the nodes' main factors",
 }
 KMEANS = {"nmi": "k-means, NMI", "ari": "k-means, ARI", "accuracy": "k-means, matched accuracy"}
 
@@ -50,11 +53,11 @@ KMEANS = {"nmi": "k-means, NMI", "ari": "k-means, ARI", "accuracy": "k-means, ma
 def write(
     folders: Sequence[Path], out: Path | None = None, *, on_stage: Callable[[str], None] = lambda _: None
 ) -> Path:
-    """Write the page of a run, or of several beside each other, and return where it is.
+    """Write the page of a run, or a comparison of several, and return its path.
 
     Args:
         folders: run folders.
-        out: the file; by default ``report.html`` in the run folder, or ``comparison.html`` beside the first.
+        out: the file; by default ``report.html`` in the run folder, or ``comparison.html`` next to the first.
         on_stage: called with the name of each part before it starts.
     """
     for module in ("jinja2", "plotly"):
@@ -202,7 +205,7 @@ def _row(name: str, facts: Facts) -> dict[str, Any]:
 
 
 def _names(found: Sequence[Facts]) -> list[str]:
-    """A name for each run: that of its folder, with as much of the path before it as tells it from the others."""
+    """A name for each run: its folder, with as much of the path as makes the names distinct."""
     parts = [facts.folder.resolve().parts for facts in found]
     depth = next(
         depth for depth in range(1, max(map(len, parts)) + 1) if len({part[-depth:] for part in parts}) == len(parts)
@@ -211,7 +214,7 @@ def _names(found: Sequence[Facts]) -> list[str]:
 
 
 def _with_baseline(scores: Mapping[str, Any], found: Sequence[Facts]) -> dict[str, Any]:
-    """Scores of the runs, and of the best baseline if all were judged on the same splits of the same graph."""
+    """Scores of the runs, and of the best baseline if all were evaluated on the same splits of the same graph."""
     judged = [facts for facts in found if "probe" in facts.evaluation]
     alike = {(facts.summary.get("name"), facts.evaluation.get("splits", {}).get("origin")) for facts in judged}
     best = _best_baseline(judged[0]) if len(alike) == 1 else None
@@ -227,7 +230,7 @@ def _best_baseline(facts: Facts) -> tuple[str, ScoreRecord] | None:
 
 
 def _different(found: Sequence[Facts]) -> list[dict[str, Any]]:
-    """The settings in which runs differ, a row for each; those of one method alone are no difference."""
+    """The settings in which runs differ, a row for each; settings of one method alone do not count."""
     tables = [values(facts.config) for facts in found]
     rows = []
     for path in dict.fromkeys(path for table in tables for path in table):
@@ -251,7 +254,7 @@ def _seeds(found: Sequence[Facts]) -> list[dict[str, Any]]:
     for group in groups.values():
         try:
             spread = across_seeds([facts.evaluation for facts in group])["accuracy"] if len(group) > 1 else None
-        except DsslError:  # judged on different splits
+        except DsslError:  # evaluated on different splits
             spread = None
         if spread is not None:
             told.append({"names": ", ".join(str(facts.config.seed) for facts in group), **spread})
@@ -293,15 +296,15 @@ def _homophily(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _reading(summary: Mapping[str, Any]) -> str:
-    """What the homophily means, in a sentence."""
+    """The homophily in a sentence."""
     adjusted = summary.get("adjusted_homophily")
     if adjusted is None:
         return ""
     if adjusted >= 0.3:
         return "Linked nodes tend to be of the same class."
     if adjusted <= -0.05:
-        return "Linked nodes tend to be of different classes: neighbours are not alike."
-    return "Whether two nodes are of the same class says little about whether they are linked."
+        return "Linked nodes tend to be of different classes."
+    return "Links are nearly independent of the classes."
 
 
 def _class_sizes(summary: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
@@ -314,7 +317,7 @@ def _class_sizes(summary: Mapping[str, Any], names: Sequence[str]) -> dict[str, 
 
 
 def _results(facts: Facts, page: Page) -> dict[str, Any]:
-    """The accuracy beside the baselines, and what else was measured."""
+    """The accuracy, the baselines, and the other measures."""
     result = facts.evaluation
     probe, sanity = result.get("probe", {}), result.get("sanity", {})
     found: dict[str, Any] = {"at": None, "rows": [], "free": [], "links": [], "origin": "", "evaluated": bool(result)}
@@ -380,7 +383,7 @@ def _plotly() -> str:
 
 
 def _script(text: str) -> Markup:
-    """A script as it stands between its tags; browsers read any end of a line as one sign."""
+    """A script for inside its tags, with the line ends that a browser hashes."""
     from markupsafe import Markup
 
     text = text.replace("\r\n", "\n").replace("\r", "\n")
@@ -393,7 +396,7 @@ def _digest(text: str) -> str:
 
 
 def _json(value: Any) -> Markup:
-    """JSON that may stand inside an HTML page: no sign in it can end the element that it stands in."""
+    """JSON for inside an HTML element, which no character of it can end."""
     from markupsafe import Markup
 
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))
