@@ -311,11 +311,17 @@ def test_verdicts_of_what_went_wrong() -> None:
     from dssl.nn import health
 
     bad = {"effective_rank": 1.0, "factor_usage_max": 0.95, "factor_information": 0.5}
-    said = health.warnings(bad, dim=64, num_factors=8)
-    found = {verdict.about: verdict for verdict in report_facts.verdicts(facts(warnings=said))}
+    limits = health.limits(64, num_factors=8)
+    said = list(health.collapses(bad, limits, dim=64).values())
+    found = {
+        verdict.about: verdict
+        for verdict in report_facts.verdicts(facts(warnings=said, limits=limits, records=[{"epoch": 1, **bad}]))
+    }
     assert [found[about].state for about in ("Representation", "Factors")] == ["look", "look"]
     assert found["Representation"].head == found["Factors"].head == "Collapsed"
     assert "one factor takes 95%".capitalize()[1:] in found["Factors"].words[1:]
+    unrelated = facts(warnings=["the settings x: without effect"], limits=limits)
+    assert heads(unrelated)["Factors"] == ("good", "The factors are used")
     falling = [{"epoch": at, "loss": 100.0 - at} for at in range(40)]
     assert heads(facts(records=falling))["Training"][1] == "The loss was still falling"
     assert heads(facts(records=[{"epoch": 1, "loss": 1.0}, {"epoch": 2, "loss": None}]))["Training"][1] == "Diverged"

@@ -68,7 +68,7 @@ def test_a_run_folder_holds_everything(edges: Path, tmp_path: Path) -> None:
         assert name in records[-1]
     described = json.loads((tmp_path / "r" / "graph.json").read_text())
     assert described["summary"]["nodes"] == 30
-    assert described["limits"]["factor_usage_max"] == {"value": 0.9, "side": "above"}
+    assert described["limits"]["factor_usage_max"] == {"above": 0.9}
     made = json.loads((tmp_path / "r" / "environment.json").read_text())
     assert made["command"] == "dssl fit x"
     assert made["packages"]["torch"]
@@ -530,3 +530,10 @@ def test_hidden_links_are_ranked_by_a_training_that_does_not_see_them(tmp_path: 
     assert json.loads((tmp_path / "r" / "evaluation.json").read_text())["links"] == found["links"]
     again = workflow.evaluate(tmp_path / "r", settings=["splits=2", "links=true"])
     assert again["links"] == pytest.approx(found["links"], abs=0.01)  # of near ties, the last bit may decide
+
+
+def test_the_untrained_baseline_is_the_encoder_of_the_first_epoch(edges: Path, tmp_path: Path) -> None:
+    config = config_for(edges, epochs=0)
+    workflow.fit(config, tmp_path / "r")
+    found = workflow._untrained(config, run_folder.read_graph(tmp_path / "r", "x"))
+    np.testing.assert_allclose(found, workflow.embed(tmp_path / "r").values, atol=1e-6)

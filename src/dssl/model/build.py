@@ -89,25 +89,36 @@ def build_method(config: Config, module: nn.Module | None, *, in_dim: int) -> nn
         module: the user's encoder; its weights are copied.
         in_dim: number of features.
     """
-    options = config.encoder
     with rng.seeded(config.seed, "init"):
-        encoder: Encoder | None
-        if not config.method.traits.encoder:
-            encoder = None
-        elif module is not None:
-            encoder = encoders.wrapped(module, in_dim=in_dim, dim=options.dim, hops=options.layers)
-        else:
-            encoder = encoders.build(
-                options.name,
-                in_dim=in_dim,
-                dim=options.dim,
-                hidden_dim=options.hidden_dim,
-                layers=options.layers,
-                dropout=options.dropout,
-                batch_norm=options.batch_norm,
-                high_pass=options.high_pass,
-            )
-        return build(config.method, encoder=encoder, dim=options.dim, in_dim=in_dim)
+        encoder = _encoder(config, module, in_dim) if config.method.traits.encoder else None
+        return build(config.method, encoder=encoder, dim=config.encoder.dim, in_dim=in_dim)
+
+
+def build_encoder(config: Config, *, in_dim: int) -> Encoder:
+    """Build the encoder of a configuration as it is before training.
+
+    Args:
+        config: the configuration.
+        in_dim: number of features.
+    """
+    with rng.seeded(config.seed, "init"):
+        return _encoder(config, None, in_dim)
+
+
+def _encoder(config: Config, module: nn.Module | None, in_dim: int) -> Encoder:
+    options = config.encoder
+    if module is not None:
+        return encoders.wrapped(module, in_dim=in_dim, dim=options.dim, hops=options.layers)
+    return encoders.build(
+        options.name,
+        in_dim=in_dim,
+        dim=options.dim,
+        hidden_dim=options.hidden_dim,
+        layers=options.layers,
+        dropout=options.dropout,
+        batch_norm=options.batch_norm,
+        high_pass=options.high_pass,
+    )
 
 
 def build_readout(config: Config) -> Readout | None:

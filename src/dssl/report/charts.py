@@ -58,9 +58,8 @@ def curves(facts: Facts) -> list[Chart]:
         title, words, about = CURVES.get(name, (short(name.replace("_", " ").capitalize()), "", "terms"))
         chart = lines({"": facts.records}, name)
         if chart is not None:
-            limit = facts.limits.get(name)
-            at = {"limit": None, "side": ""} if limit is None else {"limit": limit.value, "side": limit.side}
-            found.append(chart | {"title": title, "words": words, "about": about, **at})
+            side, limit = next(iter(facts.limits.get(name, {}).items()), ("", None))
+            found.append(chart | {"title": title, "words": words, "about": about, "limit": limit, "side": side})
     return found
 
 

@@ -13,7 +13,7 @@ from dssl.config.schema import Config
 from dssl.errors import DsslError
 from dssl.runs import run_folder
 from dssl.runs.links import model_links
-from dssl.runs.records import Environment, Evaluation, Limit, Record, Summary
+from dssl.runs.records import Environment, Evaluation, Limits, Record, Summary
 
 if TYPE_CHECKING:
     from dssl.graph import Graph
@@ -34,7 +34,7 @@ class Facts:
         summary: sizes and homophily of the graph.
         changes: steps of preparation of the graph.
         warnings: sentences about the training.
-        limits: by recorded number, the value at which a collapse begins.
+        limits: by recorded number, the value below or above which it shows a collapse.
         records: a record per epoch; a value that was not finite is none.
         evaluation: results of the evaluation, empty if the run was not evaluated.
         environment: versions, machine, time and memory.
@@ -45,7 +45,7 @@ class Facts:
     summary: Summary
     changes: list[str]
     warnings: list[str]
-    limits: dict[str, Limit]
+    limits: Limits
     records: list[Record]
     evaluation: Evaluation
     environment: Environment
@@ -64,6 +64,14 @@ class Facts:
     def last(self) -> Record:
         """The record of the last epoch, empty if there was none."""
         return self.records[-1] if self.records else {}
+
+    def collapsed(self, *names: str) -> bool:
+        """Whether the last record is beyond the limit of any of these numbers."""
+        for name in names:
+            value, limit = self.last.get(name), self.limits.get(name, {})
+            if value is not None and not limit.get("below", value) <= value <= limit.get("above", value):
+                return True
+        return False
 
     @property
     def num_factors(self) -> int:
@@ -189,9 +197,9 @@ def _representation(facts: Facts) -> Verdict | None:
     rank, dim = facts.last.get("effective_rank"), facts.config.encoder.dim
     if rank is None:
         return None
-    said = [sentence for sentence in facts.warnings if sentence.startswith("the representation")]
-    if said:
-        return Verdict("Representation", "look", "Collapsed", _sentence(said[0]))
+    if facts.collapsed("effective_rank"):
+        words = f"The effective rank of the trained vectors is {rank:.1f} of {dim}."
+        return Verdict("Representation", "look", "Collapsed", _advice(facts, "the representation", words))
     words = f"The trained vectors have an effective rank of {rank:.1f} of {dim}: they differ in many directions."
     return Verdict("Representation", "good", "Not collapsed", words)
 
@@ -202,9 +210,12 @@ def _factors(facts: Facts) -> Verdict | None:
         return Verdict("Factors", "plain", "One factor", "With a single factor all links have the same posterior.")
     if not facts.num_factors or usage is None or information is None:
         return None
-    said = [sentence for sentence in facts.warnings if not sentence.startswith("the representation")]
-    if said:
-        return Verdict("Factors", "look", "Collapsed", _sentence(said[0]))
+    if facts.collapsed("factor_usage_max"):
+        words = f"One factor takes {usage:.0%} of the links."
+        return Verdict("Factors", "look", "Collapsed", _advice(facts, "one factor", words))
+    if facts.collapsed("factor_information"):
+        words = "Every link has nearly the same posterior."
+        return Verdict("Factors", "look", "Collapsed", _advice(facts, "every link", words))
     words = (
         f"The most used of the {facts.num_factors} factors takes {usage:.0%} of the links. A link gives "
         f"{information:.0%} of the information that it could give about its factor."
@@ -279,5 +290,7 @@ def duration(seconds: float | None) -> str:
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def _sentence(words: str) -> str:
-    return words[:1].upper() + words[1:] + "."
+def _advice(facts: Facts, start: str, words: str) -> str:
+    """The warning of the training that begins so, which has a remedy; without one, these words."""
+    found = next((sentence for sentence in facts.warnings if sentence.startswith(start)), "")
+    return f"{found[:1].upper()}{found[1:]}." if found else words

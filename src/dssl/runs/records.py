@@ -47,15 +47,11 @@ class Summary(TypedDict, total=False):
     history: list[str]
 
 
+Limits = dict[str, dict[Literal["below", "above"], FiniteFloat]]
+
+
 class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class Limit(_Model):
-    """The value of a recorded number at which a collapse begins, and its side."""
-
-    value: FiniteFloat
-    side: Literal["below", "above"]
 
 
 class GraphRecord(_Model):
@@ -69,7 +65,7 @@ class GraphRecord(_Model):
         left_out: parts that the folder does not hold, each with the reason.
         changes: steps of preparation, in words.
         warnings: sentences about the training.
-        limits: by recorded number, the value at which a collapse begins.
+        limits: by recorded number, the value ``below`` or ``above`` which it shows a collapse.
     """
 
     fingerprint: str
@@ -79,7 +75,7 @@ class GraphRecord(_Model):
     left_out: dict[str, str] = {}
     changes: list[str] = []
     warnings: list[str] = []
-    limits: dict[str, Limit] = {}
+    limits: Limits = {}
 
 
 class Environment(_Model):

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from dssl import rng
 from dssl.config.fields import differences
 from dssl.config.resolve import resolve
 from dssl.config.schema import CUSTOM, Config, GraphSettings
@@ -21,7 +20,7 @@ from dssl.model.embeddings import EMBEDDINGS
 from dssl.model.estimator import Embedder
 from dssl.model.storage import WEIGHTS
 from dssl.runs import records, run_folder
-from dssl.runs.records import Environment, Evaluation, GraphRecord, Limit, Record, Summary
+from dssl.runs.records import Environment, Evaluation, GraphRecord, Record, Summary
 from dssl.runs.run_folder import read_config, read_embeddings
 from dssl.runtime import environment, files
 
@@ -207,22 +206,13 @@ def _store(model: Embedder, graph: Graph, folder: Path, record: GraphRecord) -> 
         packed.write(graph, folder / run_folder.PACKED)
     else:
         left_out["graph"] = "keep_graph is false"
-    changes = {"changes": model.changes_, "warnings": model.warnings_, "limits": _limits(config), "left_out": left_out}
+    changes = {
+        "changes": model.changes_,
+        "warnings": model.warnings_,
+        "limits": model.health_limits_,
+        "left_out": left_out,
+    }
     records.write(folder / run_folder.GRAPH, record.model_copy(update=changes))
-
-
-def _limits(config: Config) -> dict[str, Limit]:
-    """By recorded number, the value at which a collapse begins."""
-    from dssl.nn import health
-
-    count = run_folder.num_factors(config)
-    if not count:
-        return {}
-    found = {"effective_rank": Limit(value=health.least_rank(config.encoder.dim), side="below")}
-    if count > 1:
-        found["factor_usage_max"] = Limit(value=health.MOST_USAGE, side="above")
-        found["factor_information"] = Limit(value=health.LEAST_INFORMATION, side="below")
-    return found
 
 
 def evaluate(
@@ -317,24 +307,13 @@ def _untrained(config: Config, graph: Graph) -> NDArray[np.float32] | None:
     """The vectors of the encoder before training, shape ``(N, dim)``; none for an encoder of the user's own."""
     import torch
 
-    from dssl.nn import encoders, layerwise
+    from dssl.model.build import build_encoder
+    from dssl.nn import layerwise
 
-    options, given = config.encoder, config.graph
-    if options.name == CUSTOM:
+    if config.encoder.name == CUSTOM:
         return None
-    _, ready = Inputs.fit(graph, **{name: getattr(given, name) for name in OF_MODEL}, seed=config.seed)
-    with rng.seeded(config.seed, "init"):
-        encoder = encoders.build(
-            options.name,
-            in_dim=ready.num_features,
-            dim=options.dim,
-            hidden_dim=options.hidden_dim,
-            layers=options.layers,
-            dropout=options.dropout,
-            batch_norm=options.batch_norm,
-            high_pass=options.high_pass,
-        )
-    return layerwise.encoded(encoder, ready, torch.device("cpu"))
+    _, ready = Inputs.fit(graph, **{name: getattr(config.graph, name) for name in OF_MODEL}, seed=config.seed)
+    return layerwise.encoded(build_encoder(config, in_dim=ready.num_features), ready, torch.device("cpu"))
 
 
 def _hidden_links(config: Config, graph: Graph) -> dict[str, float]:
