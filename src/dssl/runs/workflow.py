@@ -312,7 +312,8 @@ def _untrained(config: Config, graph: Graph) -> NDArray[np.float32] | None:
 
     if config.encoder.name == CUSTOM:
         return None
-    _, ready = Inputs.fit(graph, **{name: getattr(config.graph, name) for name in OF_MODEL}, seed=config.seed)
+    options = {name: getattr(config.graph, name) for name in OF_MODEL}
+    _, ready = Inputs.fit(graph, **options, seed=config.seed, scale=Embedder.from_config(config).scale(graph))
     return layerwise.encoded(build_encoder(config, in_dim=ready.num_features), ready, torch.device("cpu"))
 
 
