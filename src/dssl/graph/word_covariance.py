@@ -70,8 +70,8 @@ class WordCovariance:
             width: most columns of the basis.
             seed: seed of the folds and of the sample of a large graph.
         """
-        row_size = _mean_row_size(x)
-        basis = _basis(x, row_size, min(width, *x.shape), seed)
+        row_size = mean_row_size(x)
+        basis = word_basis(x, row_size, min(width, *x.shape), seed)
         folds = np.asarray(rng.stream(seed, "topic folds").integers(FOLDS, size=int(x.shape[0])), np.int64)
         parts = _moments(x, row_size, basis, folds)
         whole = sum(parts[1:], parts[0])
@@ -88,12 +88,12 @@ class WordCovariance:
         return project(x, self.row_size, self.basis, (self.mean @ self.basis).astype(np.float32))
 
 
-def project(x: Features, row_size: float, basis: Floats, offset: Floats) -> Floats:
+def project(x: Features, row_size: float | None, basis: Floats, offset: Floats) -> Floats:
     """Return R x B − offset for the diagonal matrix R of row scales, by blocks of rows.
 
     Args:
         x: features, shape ``(N, F)``.
-        row_size: sum of a row whose scale is 1.
+        row_size: sum of a row whose scale is 1, or none to leave rows as they are.
         basis: B, shape ``(F, k)``.
         offset: subtracted from each row, shape ``(k,)``.
     """
@@ -103,9 +103,12 @@ def project(x: Features, row_size: float, basis: Floats, offset: Floats) -> Floa
     return out
 
 
-def scaled_blocks(x: Features, row_size: float) -> Iterator[tuple[int, Any]]:
-    """Give blocks of rows in order, each row divided by the root of its sum relative to ``row_size``."""
+def scaled_blocks(x: Features, row_size: float | None) -> Iterator[tuple[int, Any]]:
+    """Give blocks of rows in order, each row divided by the root of its sum relative to ``row_size``, if given."""
     for begin, block in _blocks(x):
+        if row_size is None:
+            yield begin, block
+            continue
         sizes = _row_sizes(block)
         scales = np.sqrt(np.divide(row_size, sizes, out=np.zeros_like(sizes), where=sizes > 0)).astype(np.float32)
         if isinstance(block, np.ndarray):
@@ -189,8 +192,8 @@ def _choose_ridge(parts: list[_Moments], whole: _Moments, basis: Floats) -> floa
     return RIDGES[int(loss.argmin())]
 
 
-def _basis(x: Features, row_size: float, width: int, seed: int) -> Floats:
-    """V of the scaled rows: all of them, or a sample of a large graph's."""
+def word_basis(x: Features, row_size: float | None, width: int, seed: int) -> Floats:
+    """Leading right singular vectors of the scaled rows, or of a sample of a large graph's, shape ``(F, width)``."""
     if x.shape[1] <= width:
         return np.eye(x.shape[1], dtype=np.float32)
     if x.shape[0] > SAMPLE:
@@ -201,7 +204,8 @@ def _basis(x: Features, row_size: float, width: int, seed: int) -> Floats:
     return svd.right_vectors(rows, width, seed=seed)
 
 
-def _mean_row_size(x: Features) -> float:
+def mean_row_size(x: Features) -> float:
+    """Mean sum of the rows that are not empty; 1 if all are."""
     sizes = np.concatenate([_row_sizes(block) for _, block in _blocks(x)])
     return float(sizes[sizes > 0].mean()) if (sizes > 0).any() else 1.0
 

@@ -1,0 +1,267 @@
+r"""The parts of a node's input, each with a weight that is found without labels.
+
+==============  ===================================================  =====================
+part            columns                                              weight
+==============  ===================================================  =====================
+topics          subject of the node (`dssl.graph.topics`)            1
+words           principal components of its features                 ρ of words
+smoothed words  :math:`S^2` of them, S = D̂^−½ (A + I) D̂^−½          ½ ρ of contexts
+positions       place in the graph (`dssl.graph.positions`)          ρ of links; ½ ρ of in-links
+roles           pattern of its links (`dssl.graph.roles`)            0.3 √ρ of roles
+==============  ===================================================  =====================
+
+Each part has a total variance of 1 before it is weighted. ρ is a reliability: the part is made twice, from either half
+of the words or of the links, and the two versions are correlated column by column. Columns count by their variance, and
+2r/(1 + r) corrects for the halves (Spearman-Brown). *A part counts as much as it can be measured twice.*
+
+Topics need features that are tokens (words, counts, categories): more than 64 columns, none negative, most entries
+zero. Other features, a handful or measurements, are left alone: words then have weight 1, and their means one and two
+links away stand in place of the smoothed words, with weight 1 for a handful.
+
+The *closed form* is the leading principal components of the weighted parts. The *inputs* of training are the weighted
+parts without smoothed words, since an encoder averages over neighbours itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dssl import rng
+from dssl.graph import Graph
+from dssl.graph.adjacency import Averages
+from dssl.graph.homophily_spectrum import HomophilySpectrum
+from dssl.graph.positions import Positions, link_reliability
+from dssl.graph.principal import Principal
+from dssl.graph.roles import Roles
+from dssl.graph.topics import Topics
+from dssl.graph.word_covariance import REPLICATES, Features, mean_row_size, project, scaled_blocks, word_basis
+
+Floats = NDArray[np.float32]
+
+WIDTH, WORDS = 256, 128  # columns of the basis of the features, and principal components that are kept
+ROLES, CONTEXT, IN_LINKS = 0.3, 0.5, 0.5
+SAMPLE = 50_000  # nodes on which the reliability of words is measured
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeParts:
+    """Stored maps of all parts.
+
+    Args:
+        weights: weight of each part by its name; shown to the user.
+        row_size: see `dssl.graph.word_covariance.project`; none where features are left alone.
+        basis: features to projections, float32, shape ``(F, k)``; no rows without features.
+        words: projections to words.
+        shift: mean of the averages over neighbours, float32.
+        scale: number that makes their total variance 1.
+        topics: maps of the topics, or none.
+        positions: stored vectors of the links.
+        roles: scaling of the roles.
+        closed: weighted parts to the closed form.
+    """
+
+    weights: dict[str, float]
+    row_size: float | None
+    basis: Floats
+    words: Principal
+    shift: Floats
+    scale: float
+    topics: Topics | None
+    positions: Positions
+    roles: Roles
+    closed: Principal
+
+    @classmethod
+    def fit(
+        cls, graph: Graph, *, dim: int, seed: int = 0
+    ) -> tuple[NodeParts, dict[str, Floats], HomophilySpectrum | None]:
+        """Make all parts of a graph, their weights and the closed form.
+
+        Args:
+            graph: any graph; its direction, if it is kept, gives positions by out- and in-links.
+            dim: columns of the closed form.
+            seed: seed of folds, halves and starts.
+
+        Returns:
+            The stored maps, the parts without weights, and the spectrum of homophily if there are topics.
+        """
+        plain = graph.without_self_loops()
+        links = plain.undirected()
+        first, second = halves(links, seed=seed)
+        parts, weights = {}, {}
+        topics = spectrum = None
+        tokens = graph.x is not None and are_tokens(graph.x)
+        row_size, basis, words, shift, scale = None, np.zeros((0, 0), np.float32), None, np.zeros(0, np.float32), 0.0
+        if graph.x is not None:
+            if tokens:
+                topics, parts["topics"], spectrum = Topics.fit(links, seed=seed)
+                weights["topics"], row_size = 1.0, mean_row_size(graph.x)
+            basis = word_basis(graph.x, row_size, min(WIDTH, *graph.x.shape), seed)
+            projected = _projected(graph.x, row_size, basis)
+            words = Principal.fit(projected, min(WORDS, basis.shape[1]))
+            parts["words"] = words.apply(projected)
+            weights["words"] = word_reliability(graph.x, row_size, basis @ words.axes, seed=seed) if tokens else 1.0
+            context = reliability(*(Averages(half).mean(parts["words"]) for half in (first, second)))
+            weights["smoothed words"] = 1.0 if not tokens and basis.shape[0] <= REPLICATES else CONTEXT * context
+            near = _smoothed(parts["words"], links, tokens=tokens)
+            shift = near.mean(axis=0, dtype=np.float64).astype(np.float32)
+            size = float(np.sqrt(np.square(near - shift, dtype=np.float64).sum() / len(near)))
+            scale = 1 / size if size > 1e-9 else 0.0
+            parts["smoothed words"] = (near - shift) * np.float32(scale)
+        positions, parts["positions"] = Positions.fit(plain, seed=seed)
+        weights["positions"] = link_reliability(links, seed=seed)
+        roles, parts["roles"] = Roles.fit(plain, seed=seed)
+        twice = [Roles.fit(half, seed=seed)[1] for half in (first, second)]
+        weights["roles"] = ROLES * float(np.sqrt(reliability(*twice)))
+        joined = _joined(parts, weights, positions)
+        words = Principal.fit(np.zeros((1, 0), np.float32), 0) if words is None else words
+        closed = Principal.fit(joined, dim)
+        made = cls(weights, row_size, basis, words, shift, scale, topics, positions, roles, closed)
+        return made, parts, spectrum
+
+    def apply(self, graph: Graph, *, seed: int = 0) -> dict[str, Floats]:
+        """Make the parts of another graph with the same feature columns.
+
+        Args:
+            graph: a graph; nodes with known ids and their neighbours have positions.
+            seed: see `Roles.apply`.
+        """
+        plain = graph.without_self_loops()
+        links, parts = plain.undirected(), {}
+        if self.topics is not None:
+            parts["topics"] = self.topics.apply(links)
+        if len(self.basis) and graph.x is not None:
+            parts["words"] = self.words.apply(_projected(graph.x, self.row_size, self.basis))
+            near = _smoothed(parts["words"], links, tokens=self.row_size is not None)
+            parts["smoothed words"] = (near - self.shift) * np.float32(self.scale)
+        parts["positions"] = self.positions.apply(plain)
+        parts["roles"] = self.roles.apply(plain, seed=seed)
+        return parts
+
+    def closed_form(self, parts: Mapping[str, Floats]) -> Floats:
+        """Return the leading principal components of the weighted parts, shape ``(N, dim)``."""
+        return self.closed.apply(_joined(parts, self.weights, self.positions))
+
+    def inputs(self, parts: Mapping[str, Floats]) -> Floats:
+        """Return the input of training: the weighted parts without smoothed words."""
+        kept = {name: part for name, part in parts.items() if name != "smoothed words"}
+        return _joined(kept, self.weights, self.positions)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the stored maps for a file of arrays; weights are values of JSON."""
+        groups: dict[str, Principal | Positions | Roles | Topics] = {"words": self.words, "closed": self.closed}
+        groups |= {"positions": self.positions, "roles": self.roles}
+        groups |= {} if self.topics is None else {"topics": self.topics}
+        found = {f"{group}.{name}": value for group, maps in groups.items() for name, value in maps.arrays().items()}
+        size = np.nan if self.row_size is None else self.row_size
+        return {**found, "basis": self.basis, "shift": self.shift, "numbers": np.array([size, self.scale])}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], weights: Mapping[str, float]) -> NodeParts:
+        """Rebuild the parts from the result of `arrays` and the weights."""
+
+        def group(name: str) -> dict[str, NDArray[Any]]:
+            return {key.removeprefix(f"{name}."): value for key, value in arrays.items() if key.startswith(f"{name}.")}
+
+        size, scale = (float(value) for value in arrays["numbers"])
+        return cls(
+            weights=dict(weights),
+            row_size=None if np.isnan(size) else size,
+            basis=arrays["basis"],
+            words=Principal.from_arrays(group("words")),
+            shift=arrays["shift"],
+            scale=scale,
+            topics=Topics.from_arrays(group("topics")) if group("topics") else None,
+            positions=Positions.from_arrays(group("positions")),
+            roles=Roles.from_arrays(group("roles")),
+            closed=Principal.from_arrays(group("closed")),
+        )
+
+
+def are_tokens(x: Features) -> bool:
+    """Whether features are tokens: more than 64 columns, no negative value, at least half of the entries zero.
+
+    >>> are_tokens(np.eye(65, dtype=np.float32)), are_tokens(np.eye(64, dtype=np.float32))
+    (True, False)
+    """
+    if x.shape[1] <= REPLICATES:
+        return False
+    nonzero = 0
+    for _, block in scaled_blocks(x, None):
+        values = block if isinstance(block, np.ndarray) else block.data
+        if values.min(initial=0) < 0:
+            return False
+        nonzero += int(np.count_nonzero(values))
+    return bool(2 * nonzero <= x.shape[0] * x.shape[1])
+
+
+def reliability(first: Floats, second: Floats) -> float:
+    """Correlation of two versions of a part, weighted by the variance of columns, after Spearman-Brown; 0 to 1."""
+    one, other = (part - part.mean(axis=0, dtype=np.float64) for part in (first, second))
+    sizes = (one**2).sum(axis=0), (other**2).sum(axis=0)
+    variance = sizes[0] + sizes[1]
+    norms = np.sqrt(sizes[0] * sizes[1])
+    r = np.clip(np.divide((one * other).sum(axis=0), norms, out=np.zeros_like(norms), where=norms > 1e-12), 0, 1)
+    return float((2 * r / (1 + r)) @ variance / max(float(variance.sum()), 1e-30))
+
+
+def word_reliability(x: Features, row_size: float | None, basis: Floats, *, seed: int = 0) -> float:
+    """Reliability of projections that are made from either half of the entries of the features.
+
+    Args:
+        x: features, shape ``(N, F)``; a sample of the rows if there are many.
+        row_size: see `dssl.graph.word_covariance.project`.
+        basis: features to projections, shape ``(F, k)``.
+        seed: seed of the halves.
+    """
+    draw = rng.stream(seed, "word halves")
+    made: tuple[list[Floats], list[Floats]] = ([], [])
+    for begin, block in scaled_blocks(x, row_size):
+        if begin > SAMPLE:
+            break
+        whole = block @ basis
+        half = block.copy()
+        values = half if isinstance(half, np.ndarray) else half.data
+        values *= draw.random(values.shape) < 0.5
+        made[0].append(half @ basis)
+        made[1].append(whole - made[0][-1])
+    return reliability(np.concatenate(made[0]), np.concatenate(made[1]))
+
+
+def halves(links: Graph, *, seed: int = 0) -> tuple[Graph, Graph]:
+    """Split the links of an undirected graph in two halves by chance; weights are left out."""
+    from dssl.kernels.csr import split_links
+
+    indptr, indices, start, end = split_links(
+        links.indptr, links.indices, 0.5, rng.integer(seed, "link halves") & 0xFFFFFFFF
+    )
+    bare = links.replace(x=None, feature_names=None, encoding=None, y=None, class_names=None, weights=None)
+    other = Graph.from_edges(start, end, num_nodes=links.num_nodes)
+    return bare.replace(indptr=indptr, indices=indices), bare.replace(indptr=other.indptr, indices=other.indices)
+
+
+def _projected(x: Features, row_size: float | None, basis: Floats) -> Floats:
+    return project(x, row_size, basis, np.zeros(basis.shape[1], np.float32))
+
+
+def _smoothed(words: Floats, links: Graph, *, tokens: bool) -> Floats:
+    """Smoothed words, or means one and two links away side by side."""
+    averages = Averages(links)
+    if tokens:
+        return averages.smooth(averages.smooth(words))
+    once = averages.mean(words)
+    return np.hstack([once, averages.mean(once)])
+
+
+def _joined(parts: Mapping[str, Floats], weights: Mapping[str, float], positions: Positions) -> Floats:
+    """Weighted parts side by side; in-links count half."""
+    blocks = [part * np.float32(weights[name]) for name, part in parts.items()]
+    if positions.directed:
+        at = list(parts).index("positions")
+        blocks[at][:, positions.ends.shape[1] :] *= np.float32(IN_LINKS)
+    return np.hstack(blocks)

@@ -1,0 +1,70 @@
+"""Principal components with stored axes: columns in order of importance, exact in width, the same for new rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dssl.runtime import out_of_core
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Principal:
+    """Mean and axes of some rows.
+
+    Args:
+        mean: mean row, float32, shape ``(F,)``.
+        axes: axes by decreasing variance, scaled so that the components have a total variance of 1, float32, shape
+            ``(F, dim)``; columns of zeros where the rows have fewer directions.
+    """
+
+    mean: Floats
+    axes: Floats
+
+    @classmethod
+    def fit(cls, rows: Floats, dim: int) -> Principal:
+        """Find the axes of rows of shape ``(N, F)``.
+
+        >>> fitted = Principal.fit(np.array([[3, 0, 1], [-3, 0, 1]], np.float32), 2)
+        >>> fitted.apply(np.array([[3, 0, 1], [-3, 0, 1]], np.float32)).tolist()
+        [[1.0, 0.0], [-1.0, 0.0]]
+        """
+        mean = np.zeros(rows.shape[1])
+        for _, block in out_of_core.blocks(rows):
+            mean += block.sum(axis=0, dtype=np.float64)
+        mean /= len(rows)
+        products = np.zeros((rows.shape[1], rows.shape[1]))
+        for _, block in out_of_core.blocks(rows, at_once=1 << 21):
+            centred = block - mean
+            products += centred.T @ centred
+        values, vectors = np.linalg.eigh(products / len(rows))
+        order = np.argsort(-values, kind="stable")[:dim]
+        values, vectors = values[order], vectors[:, order]
+        kept = values > 1e-9 * max(float(values.max(initial=0)), 1e-30)
+        axes = np.zeros((rows.shape[1], dim))
+        axes[:, : len(kept)] = vectors * kept / np.sqrt(max(float(values[kept].sum()), 1e-30))
+        largest = axes[np.abs(axes).argmax(axis=0), np.arange(dim)] if rows.shape[1] else np.zeros(dim)
+        axes *= np.where(largest < 0, -1, 1)
+        return cls(mean.astype(np.float32), axes.astype(np.float32))
+
+    def apply(self, rows: Floats) -> Floats:
+        """Return the components of rows of shape ``(N, F)``, shape ``(N, dim)``."""
+        out = np.empty((len(rows), self.axes.shape[1]), np.float32)
+        for begin, block in out_of_core.blocks(rows):
+            out[begin : begin + len(block)] = (block - self.mean) @ self.axes
+        return out
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return mean and axes for a file of arrays."""
+        return {"mean": self.mean, "axes": self.axes}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Principal:
+        """Rebuild the components from the result of `arrays`."""
+        return cls(arrays["mean"], arrays["axes"])

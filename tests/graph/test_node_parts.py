@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from dssl.graph import Graph
+from dssl.graph.node_parts import NodeParts, halves, reliability, word_reliability
+from dssl.graph.principal import Principal
+from dssl.rng import stream
+from tests import graphs
+from tests.graph.test_homophily_spectrum import linked_bags
+from tests.graph.test_positions import blocks
+
+
+def test_parts_have_a_total_variance_of_one_and_the_closed_form_is_their_principal_components() -> None:
+    graph = linked_bags(0.9, nodes=200)
+    fitted, parts, spectrum = NodeParts.fit(graph, dim=16)
+    assert spectrum is not None
+    assert list(parts) == list(fitted.weights) == ["topics", "words", "smoothed words", "positions", "roles"]
+    for name, part in parts.items():
+        assert part.var(axis=0).sum() == pytest.approx(1, abs=0.3 if name == "roles" else 1e-3)  # roles are clipped
+    joined = np.hstack([fitted.weights[name] * part for name, part in parts.items()])
+    u, s, _ = np.linalg.svd(joined - joined.mean(axis=0), full_matrices=False)
+    expected = u[:, :16] * s[:16]
+    found = fitted.closed_form(parts)
+    np.testing.assert_allclose(found @ found.T, expected @ expected.T / (expected**2).sum() * 200, atol=1e-3)
+    width = joined.shape[1] - parts["smoothed words"].shape[1]
+    assert fitted.inputs(parts).shape == (200, width)
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_stored_maps_give_the_same_parts(directed: bool) -> None:
+    graph = linked_bags(0.9, nodes=150)
+    if directed:
+        graph = Graph.from_edges(graph.sources(), graph.indices, directed=True, x=graph.x)
+    fitted, parts, _ = NodeParts.fit(graph, dim=8)
+    again = NodeParts.from_arrays(fitted.arrays(), fitted.weights)
+    for name, part in again.apply(graph).items():
+        np.testing.assert_allclose(part, parts[name], atol=1e-4)
+    np.testing.assert_allclose(again.closed_form(again.apply(graph)), fitted.closed_form(parts), atol=1e-4)
+    assert np.array_equal(fitted.closed_form(parts), NodeParts.fit(graph, dim=8)[0].closed_form(parts))
+
+
+def test_weights_follow_the_graph() -> None:
+    alike, chance = (NodeParts.fit(linked_bags(h), dim=8)[0].weights for h in (0.95, 0.5))
+    assert alike["smoothed words"] > chance["smoothed words"] + 0.1
+    placed, random = (NodeParts.fit(blocks(degree=30, nodes=200, within=w), dim=8)[0].weights for w in (0.9, 0.25))
+    assert placed["positions"] > random["positions"] + 0.05
+    assert list(placed) == ["positions", "roles"]
+
+
+def test_measurements_and_a_handful_of_features_are_left_alone() -> None:
+    few = graphs.two_blocks()
+    fitted, parts, spectrum = NodeParts.fit(few, dim=4)
+    assert spectrum is None
+    assert fitted.weights["words"] == fitted.weights["smoothed words"] == 1
+    x = np.asarray(few.x)
+    expected = (x - x.mean(axis=0)) / np.sqrt(x.var(axis=0).sum())
+    np.testing.assert_allclose(parts["words"] @ parts["words"].T, expected @ expected.T, atol=1e-4)
+    assert parts["smoothed words"].shape == (6, 4)
+    many = blocks().replace(x=stream(0, "x").normal(size=(400, 100)).astype(np.float32))
+    assert "topics" not in NodeParts.fit(many, dim=4)[1]
+
+
+def test_reliability_is_spearman_and_browns() -> None:
+    draw = stream(0, "twice")
+    truth = draw.normal(size=(4000, 3)) * [3, 1, 1]
+    one, other = (truth + draw.normal(size=truth.shape) * [3, 1, 1] for _ in range(2))
+    assert reliability(one, other) == pytest.approx(2 / 3, abs=0.03)  # r = 1/2
+    assert reliability(one, one) == pytest.approx(1)
+    assert reliability(one, draw.normal(size=truth.shape)) < 0.06
+    assert reliability(np.zeros((5, 2)), np.ones((5, 2))) == 0
+
+
+def test_long_texts_are_more_reliable_than_short_ones() -> None:
+    x = np.asarray(linked_bags(0.5).x)
+    short = x * (stream(0, "thin").random(x.shape) < 0.1)
+    basis = Principal.fit(x, 2).axes
+    found = [word_reliability(kind(v), None, basis) for v in (x, short) for kind in (np.asarray, sparse.csr_array)]
+    assert found[0] > found[2] + 0.2
+    assert found[0] == pytest.approx(found[1], abs=0.05)
+
+
+def test_halves_share_no_link_and_miss_none() -> None:
+    graph = blocks()
+    first, second = (half.adjacency().toarray() for half in halves(graph))
+    np.testing.assert_array_equal(first + second, graph.adjacency().toarray() > 0)
+    assert 0.4 < first.sum() / (first + second).sum() < 0.6
+    np.testing.assert_array_equal(first, first.T)
+
+
+@pytest.mark.parametrize(
+    "graph", [graphs.no_edges(), graphs.isolated_node(), graphs.star(), graphs.directed(), graphs.two_blocks()]
+)
+def test_the_closed_form_is_exact_in_width_and_finite(graph: Graph) -> None:
+    fitted, parts, _ = NodeParts.fit(graph, dim=32)
+    found = fitted.closed_form(parts)
+    assert found.shape == (graph.num_nodes, 32)
+    assert np.isfinite(found).all()
+    np.testing.assert_allclose(fitted.closed_form(fitted.apply(graph)), found, atol=1e-5)
