@@ -48,6 +48,12 @@ class ReadOptions(Section):
 class GraphSettings(ReadOptions):
     """The graph and its preparation."""
 
+    features: Literal["raw", "topics"] = setting(
+        "raw",
+        "Input of the encoder: the features as they are, or topics, positions and roles (exactly dim columns).",
+        scope=Scope.MODEL,
+        search=("raw", "topics"),
+    )
     row_scale: bool = setting(
         False, "Whether each row of features is divided by its L1 norm, as for word counts.", scope=Scope.MODEL
     )

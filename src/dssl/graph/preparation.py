@@ -18,7 +18,8 @@ from dssl.graph.link_features import INDUCTIVE, choose, structural_features
 from dssl.runtime import out_of_core
 from dssl.runtime.scale import IN_MEMORY, Scale
 
-OF_MODEL = ("directed", "self_loops", "row_scale", "structure", "structure_dim")  # settings of the graph, kept with it
+PREPARED = ("directed", "self_loops", "row_scale", "structure", "structure_dim")  # settings that `Inputs.fit` takes
+OF_MODEL = (*PREPARED, "features")  # settings of the graph that belong to a model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +143,7 @@ class Inputs:
     def from_json(cls, value: dict[str, Any]) -> Inputs:
         """Rebuild inputs from what `to_json` returned."""
         names, encoding = value["feature_names"], value["encoding"]
-        rest = {key: part for key, part in value.items() if key not in ("feature_names", "encoding")}
+        rest = {key: part for key, part in value.items() if key not in ("feature_names", "encoding", "parts")}
         return cls(
             feature_names=None if names is None else tuple(names),
             encoding=None if encoding is None else Encoding.from_json(encoding),

@@ -38,6 +38,7 @@ class EmbedderKeywords(Keywords):
         skip_link_dim: int | None = None,
         directed: bool | None = None,
         self_loops: Literal["remove", "keep"] | None = None,
+        features: Literal["raw", "topics"] | None = None,
         row_scale: bool | None = None,
         structure: Literal["auto", "degree", "svd", "identity"] | None = None,
         structure_dim: int | None = None,
@@ -74,6 +75,8 @@ class EmbedderKeywords(Keywords):
             skip_link_dim: Components kept of the links.
             directed: Whether edge directions are kept; otherwise every edge counts both ways.
             self_loops: Treatment of self loops.
+            features: Input of the encoder: the features as they are, or topics, positions and roles (exactly dim
+                columns).
             row_scale: Whether each row of features is divided by its L1 norm, as for word counts.
             structure: Features computed from the edges if the nodes have none.
             structure_dim: Number of features computed from the edges.
@@ -138,6 +141,7 @@ class DSSLKeywords(Keywords):
         skip_link_dim: int = 256,
         directed: bool = False,
         self_loops: Literal["remove", "keep"] = "remove",
+        features: Literal["raw", "topics"] = "raw",
         row_scale: bool = False,
         structure: Literal["auto", "degree", "svd", "identity"] = "auto",
         structure_dim: int = 64,
@@ -193,6 +197,8 @@ class DSSLKeywords(Keywords):
             skip_link_dim: Components kept of the links.
             directed: Whether edge directions are kept; otherwise every edge counts both ways.
             self_loops: Treatment of self loops.
+            features: Input of the encoder: the features as they are, or topics, positions and roles (exactly dim
+                columns).
             row_scale: Whether each row of features is divided by its L1 norm, as for word counts.
             structure: Features computed from the edges if the nodes have none.
             structure_dim: Number of features computed from the edges.

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dssl.graph import Graph
     from dssl.graph.preparation import Inputs
     from dssl.methods import Method
+    from dssl.model.joint import Joint
     from dssl.runtime.scale import Scale
 
 
@@ -46,11 +47,13 @@ class Parts:
         module: the method with its weights.
         inputs: the preparation of graphs.
         readout: the fixed blocks, if there are any.
+        joint: the input of topics, positions and roles, and the projection of the vectors, if it is used.
     """
 
     module: nn.Module
     inputs: Inputs
     readout: Readout | None = None
+    joint: Joint | None = None
 
     @property
     def method(self) -> Method:
@@ -124,4 +127,6 @@ def _encoder(config: Config, module: nn.Module | None, in_dim: int) -> Encoder:
 def build_readout(config: Config) -> Readout | None:
     """Build the fixed blocks of a configuration, if it has any."""
     options = config.encoder
-    return Readout(dim=options.skip_dim, link_dim=options.skip_link_dim) if options.skip else None
+    if not options.skip or config.graph.features == "topics":
+        return None
+    return Readout(dim=options.skip_dim, link_dim=options.skip_link_dim)

@@ -128,7 +128,7 @@ class Embedder(Parameters):
                 "cannot share; run it as one process, without torchrun"
             )
         scale = self.scale(graph)
-        ready = self._fitted().inputs.apply(graph, scale=scale) if warm else self._start(graph)
+        ready = self._prepared(self._fitted(), graph) if warm else self._start(graph)
         parts, settings = self._fitted(), self.schedule(graph)
         self.changes_ = [str(change) for change in ready.history]
         self.metrics_ = []
@@ -167,9 +167,9 @@ class Embedder(Parameters):
                 parts.readout = build_readout(self.config)
                 if parts.readout is not None:
                     parts.readout.fit(ready, values, seed=self.config.seed, scale=scale)
-            if parts.readout is not None:
-                values = parts.readout.join(ready, values, scale=scale)
-            self.embeddings_ = _embeddings(graph, values)
+                if parts.joint is not None and self.config.method.name == "dssl":
+                    parts.joint.finish(ready, values if self.epochs_ else values[:, :0])
+            self.embeddings_ = _embeddings(graph, self._vectors(parts, ready, values, scale))
         return self
 
     def schedule(self, graph: Graph) -> TrainSettings:
@@ -181,7 +181,10 @@ class Embedder(Parameters):
         return Scale.of(graph.num_nodes, self.config.train.in_memory_nodes)
 
     def transform(self, graph: Graph) -> NDArray[np.float32]:
-        """Return a vector per node: ``dim`` trained columns, and those of the fixed blocks unless ``skip=False``.
+        """Return a vector per node.
+
+        With ``features="topics"`` it has ``dim`` columns. With raw features it has ``dim`` trained columns, and those
+        of the fixed blocks unless ``skip=False``.
 
         Args:
             graph: the fitted graph, a grown one, or a new one with the same feature columns.
@@ -189,8 +192,7 @@ class Embedder(Parameters):
         parts, ready = self._apply(graph)
         scale = self.scale(graph)
         with threads(self.config.train.threads):
-            values = parts.method.embed(ready, scale=scale)
-            return values if parts.readout is None else parts.readout.join(ready, values, scale=scale)
+            return self._vectors(parts, ready, parts.method.embed(ready, scale=scale), scale)
 
     def fit_transform(self, graph: Graph) -> NDArray[np.float32]:
         """Train on a graph and return its vectors, as `transform` does."""
@@ -267,6 +269,8 @@ class Embedder(Parameters):
 
         options = self.config.graph
         features = self.config.method.traits.features or self.config.encoder.skip
+        if options.features == "topics":
+            return self._start_on_topics(graph)
         inputs, ready = Inputs.fit(
             graph,
             directed=options.directed,
@@ -280,11 +284,46 @@ class Embedder(Parameters):
         self._parts = Parts(build_method(self.config, self._module, in_dim=inputs.num_features), inputs)
         return ready
 
+    def _start_on_topics(self, graph: Graph) -> Graph:
+        """Prepare a graph with topics, positions and roles as features, and build the method with new weights."""
+        from dssl.model.build import Parts, build_method
+        from dssl.model.joint import Joint, with_input
+
+        options, method = self.config.graph, self.config.method
+        if not method.traits.features:
+            raise ConfigError(f"the method {method.name} uses no features; leave out features=topics")
+        inputs, ready = Inputs.fit(
+            graph,
+            directed=options.directed,
+            self_loops=options.self_loops,
+            row_scale=options.row_scale,
+            structure="none" if graph.x is None else options.structure,
+            structure_dim=options.structure_dim,
+            seed=self.config.seed,
+            scale=self.scale(graph),
+        )
+        joint, x = Joint.start(graph, dim=self.config.encoder.dim, seed=self.config.seed)
+        module = build_method(self.config, self._module, in_dim=x.shape[1])
+        self._parts = Parts(module, inputs, joint=joint)
+        return with_input(ready, x)
+
+    def _vectors(self, parts: Parts, ready: Graph, trained: NDArray[np.float32], scale: Scale) -> NDArray[np.float32]:
+        """The vectors of a prepared graph, from the output of the method."""
+        if parts.readout is not None:
+            return parts.readout.join(ready, trained, scale=scale)
+        if parts.joint is None or parts.joint.axes is None:
+            return trained
+        return parts.joint.join(ready, trained)
+
     def _apply(self, graph: Graph) -> tuple[Parts, Graph]:
         """The parts of the fitted model, and a graph prepared for them."""
         parts = self._fitted()
         _check_graph(graph)
-        return parts, parts.inputs.apply(graph, scale=self.scale(graph))
+        return parts, self._prepared(parts, graph)
+
+    def _prepared(self, parts: Parts, graph: Graph) -> Graph:
+        ready = parts.inputs.apply(graph, scale=self.scale(graph))
+        return ready if parts.joint is None else parts.joint.prepared(graph, ready)
 
     def _factor_method(self, graph: Graph) -> tuple[FactorMethod, Graph]:
         from dssl.model.build import FactorMethod

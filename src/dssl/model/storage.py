@@ -18,18 +18,22 @@ if TYPE_CHECKING:
     from dssl.model.build import Parts
 
 CONFIG, WEIGHTS, FEATURES = "config.toml", "weights.safetensors", "features.json"
-_READOUT = "readout."  # prefix of the tensors of the fixed blocks
+_READOUT, _JOINT = "readout.", "joint."  # prefixes of the tensors of the fixed blocks and of the input and projection
 
 
 def save_parts(folder: Path, config: Config, parts: Parts) -> None:
     """Write the settings, weights and feature columns of a fitted model to a folder."""
+    import torch
     from safetensors.torch import save_file
 
     tensors: dict[str, Tensor] = dict(parts.module.state_dict())
     if parts.readout is not None:
         tensors |= {f"{_READOUT}{name}": value for name, value in parts.readout.state_dict().items()}
+    if parts.joint is not None:
+        tensors |= {f"{_JOINT}{name}": torch.from_numpy(value) for name, value in parts.joint.arrays().items()}
     files.write_text(folder / CONFIG, to_toml(config))
-    files.write_json(folder / FEATURES, parts.inputs.to_json())
+    joint = {} if parts.joint is None else {"parts": parts.joint.node_input.to_json()}
+    files.write_json(folder / FEATURES, parts.inputs.to_json() | joint)
     with files.replacing(folder / WEIGHTS) as path:
         # Copies, since a custom encoder may contain a tensor twice, which the format rejects.
         save_file({name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}, path)
@@ -65,17 +69,26 @@ def read_parts(folder: Path, config: Config, module: nn.Module | None) -> Parts:
 
     from dssl import train
     from dssl.model.build import Parts, build_method, build_readout
+    from dssl.model.joint import Joint
 
-    inputs = read_inputs(folder)
-    method, readout = build_method(config, module, in_dim=inputs.num_features), build_readout(config)
-    path = folder / WEIGHTS
+    inputs, readout = read_inputs(folder), build_readout(config)
+    path, joint, in_dim = folder / WEIGHTS, None, inputs.num_features
     try:
         tensors = load_file(path)
-        fixed = {name: tensors.pop(name) for name in list(tensors) if name.startswith(_READOUT)}
+        fixed, arrays = (
+            {name.removeprefix(prefix): tensors.pop(name) for name in list(tensors) if name.startswith(prefix)}
+            for prefix in (_READOUT, _JOINT)
+        )
+        if config.graph.features == "topics":
+            described = json.loads((folder / FEATURES).read_text(encoding="utf-8"))["parts"]
+            plain = {name: value.numpy() for name, value in arrays.items()}
+            joint = Joint.from_arrays(plain, described, dim=config.encoder.dim)
+            in_dim = joint.node_input.axes.shape[1]
+        method = build_method(config, module, in_dim=in_dim)
         method.load_state_dict(tensors)
         if readout is not None:
-            readout.load_state_dict({name.removeprefix(_READOUT): value for name, value in fixed.items()})
-    except (SafetensorError, RuntimeError, OSError):
+            readout.load_state_dict(fixed)
+    except (SafetensorError, RuntimeError, OSError, KeyError, TypeError, ValueError):
         reason = "is damaged or of another model" if path.exists() else "is missing"
         raise RunError(f"{path} {reason}; fit the model again") from None
-    return Parts(method.to(train.device(config.train.device)), inputs, readout)
+    return Parts(method.to(train.device(config.train.device)), inputs, readout, joint)

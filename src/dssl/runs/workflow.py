@@ -15,7 +15,7 @@ from dssl.config.resolve import resolve
 from dssl.config.schema import CUSTOM, Config, GraphSettings
 from dssl.data.load import read_graph, with_full_paths
 from dssl.errors import ConfigError, RunError
-from dssl.graph.preparation import OF_MODEL, Inputs
+from dssl.graph.preparation import OF_MODEL, PREPARED, Inputs
 from dssl.model.embeddings import EMBEDDINGS
 from dssl.model.estimator import Embedder
 from dssl.model.storage import WEIGHTS
@@ -310,11 +310,30 @@ def _untrained(config: Config, graph: Graph) -> NDArray[np.float32] | None:
     from dssl.model.build import build_encoder
     from dssl.nn import layerwise
 
+<<<<<<< HEAD
     if config.encoder.name == CUSTOM:
         return None
     options = {name: getattr(config.graph, name) for name in OF_MODEL}
     _, ready = Inputs.fit(graph, **options, seed=config.seed, scale=Embedder.from_config(config).scale(graph))
     return layerwise.encoded(build_encoder(config, in_dim=ready.num_features), ready, torch.device("cpu"))
+=======
+    options, given = config.encoder, config.graph
+    if options.name == CUSTOM or given.features == "topics":
+        return None
+    _, ready = Inputs.fit(graph, **{name: getattr(given, name) for name in PREPARED}, seed=config.seed)
+    with rng.seeded(config.seed, "init"):
+        encoder = encoders.build(
+            options.name,
+            in_dim=ready.num_features,
+            dim=options.dim,
+            hidden_dim=options.hidden_dim,
+            layers=options.layers,
+            dropout=options.dropout,
+            batch_norm=options.batch_norm,
+            high_pass=options.high_pass,
+        )
+    return layerwise.encoded(encoder, ready, torch.device("cpu"))
+>>>>>>> 30d08df (Topics, positions and roles as the input of any method (features=topics); DSSL's vector then has exactly dim columns)
 
 
 def _hidden_links(config: Config, graph: Graph) -> dict[str, float]:

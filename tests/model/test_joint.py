@@ -1,0 +1,54 @@
+"""Vectors of an exact width on topics, positions and roles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dssl
+from dssl.errors import ConfigError
+from dssl.model.joint import Joint
+from tests.graph.test_node_input import words
+
+SMALL = {"features": "topics", "epochs": 2, "num_factors": 2}
+
+
+@pytest.mark.parametrize("dim", [3, 16, 200])
+def test_dim_is_the_length_of_the_vector(dim: int) -> None:
+    assert dssl.DSSL(dim=dim, **SMALL).fit(words()).embeddings_.values.shape == (120, dim)
+
+
+def test_a_saved_model_gives_the_same_vectors(tmp_path: Path) -> None:
+    graph = words(directed=True)
+    model = dssl.DSSL(dim=8, **SMALL).fit(graph)
+    model.save(tmp_path / "m")
+    again = dssl.load_model(tmp_path / "m")
+    np.testing.assert_array_equal(again.transform(graph), model.embeddings_.values)
+    assert again.factors(graph).links.shape[1] == 2
+
+
+def test_without_training_the_vector_is_the_closed_form() -> None:
+    graph = words()
+    values = dssl.DSSL(dim=8, **{**SMALL, "epochs": 0}).fit(graph).embeddings_.values
+    _, x = Joint.start(graph, dim=8, seed=0)
+    closed = x[:, :8] / np.sqrt(np.square(x[:, :8]).sum() / len(x))
+    np.testing.assert_allclose(np.abs(values), np.abs(closed), atol=1e-4)
+
+
+def test_columns_are_in_order_of_importance() -> None:
+    values = dssl.DSSL(dim=16, **SMALL).fit(words()).embeddings_.values
+    assert (np.diff(values.std(axis=0)) <= 1e-6).all()
+
+
+def test_other_methods_train_on_topics_too() -> None:
+    model = dssl.Embedder(method="dgi", dim=6, epochs=1, features="topics").fit(words())
+    assert model.embeddings_.values.shape == (120, 6)
+    with pytest.raises(ConfigError, match="deepwalk uses no features"):
+        dssl.Embedder(method="deepwalk", dim=6, epochs=1, features="topics").fit(words())
+
+
+def test_a_graph_without_features_has_positions_and_roles() -> None:
+    graph = words().replace(x=None)
+    assert dssl.DSSL(dim=8, **SMALL).fit(graph).embeddings_.values.std() > 0
