@@ -310,30 +310,11 @@ def _untrained(config: Config, graph: Graph) -> NDArray[np.float32] | None:
     from dssl.model.build import build_encoder
     from dssl.nn import layerwise
 
-<<<<<<< HEAD
-    if config.encoder.name == CUSTOM:
+    if config.encoder.name == CUSTOM or config.graph.features == "topics":
         return None
-    options = {name: getattr(config.graph, name) for name in OF_MODEL}
+    options = {name: getattr(config.graph, name) for name in PREPARED}
     _, ready = Inputs.fit(graph, **options, seed=config.seed, scale=Embedder.from_config(config).scale(graph))
     return layerwise.encoded(build_encoder(config, in_dim=ready.num_features), ready, torch.device("cpu"))
-=======
-    options, given = config.encoder, config.graph
-    if options.name == CUSTOM or given.features == "topics":
-        return None
-    _, ready = Inputs.fit(graph, **{name: getattr(given, name) for name in PREPARED}, seed=config.seed)
-    with rng.seeded(config.seed, "init"):
-        encoder = encoders.build(
-            options.name,
-            in_dim=ready.num_features,
-            dim=options.dim,
-            hidden_dim=options.hidden_dim,
-            layers=options.layers,
-            dropout=options.dropout,
-            batch_norm=options.batch_norm,
-            high_pass=options.high_pass,
-        )
-    return layerwise.encoded(encoder, ready, torch.device("cpu"))
->>>>>>> 30d08df (Topics, positions and roles as the input of any method (features=topics); DSSL's vector then has exactly dim columns)
 
 
 def _hidden_links(config: Config, graph: Graph) -> dict[str, float]:
