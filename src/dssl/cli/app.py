@@ -81,14 +81,18 @@ Names = Annotated[list[str] | None, typer.Option(metavar="NAMES", help="Methods:
 Workers = Annotated[int, typer.Option(min=0, help="Parallel processes, one thread each; 0: one per core.")]
 Read = dict[str, Any]
 FILE_OPTIONS = {
-    "nodes": Annotated[str | None, typer.Option(metavar="FILE", help="Table of nodes: id, label, features.")],
-    "source_column": Annotated[str | None, typer.Option(metavar="NAME", help="Column with the start of each link.")],
-    "target_column": Annotated[str | None, typer.Option(metavar="NAME", help="Column with the end of each link.")],
-    "weight_column": Annotated[str | None, typer.Option(metavar="NAME", help="Column with the weight of each link.")],
-    "id_column": Annotated[str | None, typer.Option(metavar="NAME", help="Column with the ids of the nodes.")],
-    "label_column": Annotated[str | None, typer.Option(metavar="NAME", help="Column with the classes of the nodes.")],
+    "nodes": Annotated[str | None, typer.Option(metavar="FILE", help="Node table: id, label, features.")],
+    "source_column": Annotated[str | None, typer.Option(metavar="NAME", help="Column with the source of each edge.")],
+    "target_column": Annotated[str | None, typer.Option(metavar="NAME", help="Column with the target of each edge.")],
+    "weight_column": Annotated[str | None, typer.Option(metavar="NAME", help="Column with the weight of each edge.")],
+    "id_column": Annotated[str | None, typer.Option(metavar="NAME", help="Column with the node ids.")],
+    "label_column": Annotated[str | None, typer.Option(metavar="NAME", help="Column with the class labels.")],
+    "column_types": Annotated[
+        list[str] | None,
+        typer.Option("--column", metavar="NAME=TYPE", help="Type of a column (dssl inspect shows them); repeatable."),
+    ],
     "header": Annotated[
-        bool | None, typer.Option("--header/--no-header", help="Whether the first line names columns.")
+        bool | None, typer.Option("--header/--no-header", help="Column names in the first line; default: detected.")
     ],
 }
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from dssl.cli.app import Quiet, Run, Runs, app, print_settings
+from dssl.cli.app import Quiet, Read, Run, Runs, app, print_settings, reads_graph
 
 PANEL = "Look"
 
@@ -70,6 +71,25 @@ def explore(
         explore_server.serve(view, port=port, browser=browser, say=typer.echo)
     else:
         typer.echo(f"{export}: {count:,} files, {size / 1e6:,.1f} MB; try it with: python -m http.server -d {export}")
+
+
+@app.command(rich_help_panel=PANEL)
+@reads_graph
+def inspect(
+    *,
+    read: Read,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
+) -> None:
+    """Describe a graph before training: size, degrees, and the encoding of each column of the node table."""
+    from dssl.cli import output
+    from dssl.config.resolve import resolve
+    from dssl.data import inspection
+
+    found = inspection.inspect(resolve(read).graph)
+    if as_json:
+        typer.echo(json.dumps(found.to_json()))
+    else:
+        output.inspection(found)
 
 
 @app.command(rich_help_panel=PANEL)

@@ -18,6 +18,7 @@ from dssl.errors import ConfigError, DsslError, nearest
 from dssl.runs import records, run_folder, workflow
 
 if TYPE_CHECKING:
+    from dssl.data.inspection import Inspection
     from dssl.studies.compare import Comparison
     from dssl.studies.tune import Outcome
 
@@ -164,6 +165,27 @@ def info(folder: Path) -> None:
         files.add_row(name, f"{size:,}", run_folder.FILES[name])
     files.add_row("total", f"{sum(sizes.values()):,}")
     console.print(files)
+
+
+def inspection(found: Inspection) -> None:
+    """Print the size of a graph, its degrees, and the columns of its node table."""
+    out, shown = _out(), found.summary
+    out.print(_graph_line(shown))
+    quantiles = ", ".join(f"{float(q):.0%} {value:,.0f}" for q, value in shown["degree_quantiles"].items())
+    out.print(
+        f"components {shown['components']:,}, isolated nodes {shown['isolated_nodes']:,}; degree quantiles {quantiles}"
+    )
+    for change in found.changes:
+        out.print(escape(change))
+    if not found.columns:
+        return
+    table = Table("column", "stored as", "missing", "type", "encoding", "homophily", box=None, pad_edge=False)
+    for column in found.columns:
+        score = "" if column.homophily is None else f"{column.homophily:+.2f}"
+        missing = f"{column.missing:.0%}" if column.missing else ""
+        table.add_row(*map(escape, (column.name, column.stored, missing, column.kind, column.encoding, score)))
+    out.print(table)
+    out.print("homophily: adjusted, if the column were the label; change a type with --column NAME=TYPE")
 
 
 def datasets(name: str | None) -> None:

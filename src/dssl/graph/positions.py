@@ -15,19 +15,18 @@ evaluated on the other half (cross-validated eigenvalues, Chen, Roch and Rohe 20
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from dssl import rng
 from dssl.graph import Graph
 from dssl.graph.adjacency import Averages, degrees
 from dssl.graph.eigenvectors import leading_eigenpairs
+from dssl.graph.ids import id_keys
 from dssl.graph.roles import reverse
 
 Floats = NDArray[np.float32]
@@ -183,15 +182,3 @@ def _columns(plain: Graph, tau: float, ends: Floats, starts: Floats) -> Floats:
         return columns
     back = reverse(plain)
     return np.hstack([columns, Averages(back).plain(starts) * _root(back, tau)])
-
-
-def id_keys(ids: pa.Array) -> NDArray[np.int64]:
-    """Ids as int64: integers as they are, strings by a hash."""
-    if pa.types.is_integer(ids.type):
-        return np.asarray(ids.to_numpy(), np.int64)
-    keys = np.empty(len(ids), np.int64)
-    for begin in range(0, len(ids), 1 << 16):
-        texts = ids.slice(begin, 1 << 16).to_pylist()
-        digests = b"".join(hashlib.blake2b(value.encode(), digest_size=8).digest() for value in texts)
-        keys[begin : begin + len(texts)] = np.frombuffer(digests, np.int64)
-    return keys
