@@ -82,6 +82,7 @@ class Joint:
     def join(self, ready: Graph, trained: Floats) -> Floats:
         """Return the vectors of a prepared graph, shape ``(N, dim)``."""
         assert self.axes is not None
+        assert self.shift is not None
         used = trained[:, : len(self.axes) - self.dim]  # none without training
         return np.asarray(product(self._columns(ready, used) - self.shift, self.axes))
 
@@ -95,7 +96,9 @@ class Joint:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the maps for a file of arrays."""
         found = {f"input.{name}": value for name, value in self.node_input.arrays().items()}
-        return found | ({} if self.axes is None else {"axes": self.axes, "shift": self.shift})
+        if self.axes is not None and self.shift is not None:
+            found |= {"axes": self.axes, "shift": self.shift}
+        return found
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], parts: list[dict[str, Any]], *, dim: int) -> Joint:
