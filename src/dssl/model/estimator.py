@@ -311,9 +311,7 @@ class Embedder(Parameters):
         """The vectors of a prepared graph, from the output of the method."""
         if parts.readout is not None:
             return parts.readout.join(ready, trained, scale=scale)
-        if parts.joint is None or parts.joint.axes is None:
-            return trained
-        return parts.joint.join(ready, trained)
+        return trained if parts.joint is None else parts.joint.join(ready, trained)
 
     def _apply(self, graph: Graph) -> tuple[Parts, Graph]:
         """The parts of the fitted model, and a graph prepared for them."""

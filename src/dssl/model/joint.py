@@ -1,9 +1,10 @@
 r"""Vectors of an exact width from the closed form and the trained vector together.
 
-With ``features = "topics"`` a method is trained on `dssl.graph.node_input.NodeInput`, whose first ``dim`` columns c are
-the closed form of a vector. Training gains on some graphs and loses on others, and no label-free rule is known that
-tells them apart. So DSSL's vector is made of both: each is centred and scaled to size 1, and the first ``dim``
-principal components of the two side by side are the vector,
+With ``features = "topics"`` the features of a node are the leading principal components of its parts: topics, words,
+positions and roles (`dssl.graph.node_parts`). Their first ``dim`` columns c are the closed form of a vector. Training
+gains on some graphs and loses on others, and no label-free rule is known that tells them apart. So DSSL's vector is
+made of both. Each is centred and scaled to size 1, and the first ``dim`` principal components of the two side by side
+are the vector:
 
 .. math:: y_i = [\,(c_i - \bar c)/s_c \;|\; (h_i - \bar h)/s_h\,]\, A, \qquad s^2 = \tfrac1N \sum_i \|\cdot\|^2 .
 
@@ -20,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dssl.graph import Graph
-from dssl.graph.node_input import NodeInput, principal_axes, product
+from dssl.graph.node_parts import NodeParts
+from dssl.graph.principal import Principal
 
 Floats = NDArray[np.float32]
 WIDTH = 128  # columns of the input, at least
@@ -31,16 +33,17 @@ class Joint:
     """The input of the encoder, and the projection of closed form and trained vector.
 
     Args:
-        node_input: the fitted maps of the input.
+        parts: the fitted maps of the input.
         dim: length of a vector.
-        shift: mean of closed form and trained vector, float32, shape ``(dim + trained,)``; none before `finish`.
-        axes: centred columns to the vector, with their scales, float32, shape ``(dim + trained, dim)``.
+        scales: factor of each column of closed form and trained vector, float32, shape ``(dim + trained,)``; none
+            before `finish`.
+        projection: scaled columns to the vector.
     """
 
-    node_input: NodeInput
+    parts: NodeParts
     dim: int
-    shift: Floats | None = None
-    axes: Floats | None = None
+    scales: Floats | None = None
+    projection: Principal | None = None
 
     @classmethod
     def start(cls, graph: Graph, *, dim: int, seed: int) -> tuple[Joint, Floats]:
@@ -51,8 +54,8 @@ class Joint:
             dim: length of a vector.
             seed: seed of halves, folds and starts.
         """
-        node_input, x, _ = NodeInput.fit(graph.without_self_loops(), width=max(WIDTH, dim), seed=seed)
-        return cls(node_input, dim), x
+        fitted, parts, _ = NodeParts.fit(graph, dim=max(WIDTH, dim), seed=seed)
+        return cls(fitted, dim), fitted.closed_form(parts)
 
     def prepared(self, graph: Graph, ready: Graph) -> Graph:
         """Return another graph, whose links are prepared, with its input as features.
@@ -61,7 +64,7 @@ class Joint:
             graph: the graph as it was loaded.
             ready: the graph with prepared links.
         """
-        return with_input(ready, self.node_input.apply(graph.without_self_loops()))
+        return with_input(ready, self.parts.closed_form(self.parts.apply(graph)))
 
     def finish(self, ready: Graph, trained: Floats) -> None:
         """Fit the projection.
@@ -71,40 +74,36 @@ class Joint:
             trained: the trained vectors, shape ``(N, d)``; ``d = 0`` leaves the closed form alone.
         """
         columns = self._columns(ready, trained)
-        self.shift = columns.mean(axis=0, dtype=np.float64).astype(np.float32)
-        columns -= self.shift
-        sizes = np.sqrt([np.square(part, dtype=np.float64).sum() / max(len(part), 1) for part in self._split(columns)])
-        scales = np.divide(1, sizes, out=np.zeros_like(sizes), where=sizes > 1e-12)
-        factors = np.repeat(scales, [self.dim, trained.shape[1]]).astype(np.float32)
-        columns *= factors
-        self.axes = factors[:, None] * principal_axes(columns, self.dim)
+        variance = columns.var(axis=0, dtype=np.float64)
+        sizes = np.sqrt([part.sum() for part in (variance[: self.dim], variance[self.dim :])])
+        factors = np.divide(1, sizes, out=np.zeros_like(sizes), where=sizes > 1e-12)
+        self.scales = np.repeat(factors, [self.dim, trained.shape[1]]).astype(np.float32)
+        self.projection = Principal.fit(columns * self.scales, self.dim)
 
     def join(self, ready: Graph, trained: Floats) -> Floats:
-        """Return the vectors of a prepared graph, shape ``(N, dim)``."""
-        assert self.axes is not None
-        assert self.shift is not None
-        used = trained[:, : len(self.axes) - self.dim]  # none without training
-        return np.asarray(product(self._columns(ready, used) - self.shift, self.axes))
+        """Return the vectors of a prepared graph, shape ``(N, dim)``; those of the method before `finish`."""
+        if self.projection is None or self.scales is None:
+            return trained
+        used = trained[:, : len(self.scales) - self.dim]  # none without training
+        return self.projection.apply(self._columns(ready, used) * self.scales)
 
     def _columns(self, ready: Graph, trained: Floats) -> Floats:
         assert isinstance(ready.x, np.ndarray)
         return np.hstack([ready.x[:, : self.dim], trained])
 
-    def _split(self, columns: Floats) -> tuple[Floats, Floats]:
-        return columns[:, : self.dim], columns[:, self.dim :]
-
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the maps for a file of arrays."""
-        found = {f"input.{name}": value for name, value in self.node_input.arrays().items()}
-        if self.axes is not None and self.shift is not None:
-            found |= {"axes": self.axes, "shift": self.shift}
+        """Return the maps for a file of arrays; the weights of the parts are values of JSON."""
+        found = {f"parts.{name}": value for name, value in self.parts.arrays().items()}
+        if self.projection is not None and self.scales is not None:
+            found |= {"scales": self.scales, **self.projection.arrays()}
         return found
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], parts: list[dict[str, Any]], *, dim: int) -> Joint:
-        """Rebuild from the results of `arrays` and of the input's `to_json`."""
-        own = {name.partition(".")[2]: value for name, value in arrays.items() if name.startswith("input.")}
-        return cls(NodeInput.from_arrays(own, parts), dim, arrays.get("shift"), arrays.get("axes"))
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], weights: Mapping[str, float], *, dim: int) -> Joint:
+        """Rebuild from the result of `arrays` and the weights of the parts."""
+        own = {name.removeprefix("parts."): value for name, value in arrays.items() if name.startswith("parts.")}
+        projection = Principal.from_arrays(arrays) if "axes" in arrays else None
+        return cls(NodeParts.from_arrays(own, weights), dim, arrays.get("scales"), projection)
 
 
 def with_input(ready: Graph, x: Floats) -> Graph:

@@ -32,7 +32,7 @@ def save_parts(folder: Path, config: Config, parts: Parts) -> None:
     if parts.joint is not None:
         tensors |= {f"{_JOINT}{name}": torch.from_numpy(value) for name, value in parts.joint.arrays().items()}
     files.write_text(folder / CONFIG, to_toml(config))
-    joint = {} if parts.joint is None else {"parts": parts.joint.node_input.to_json()}
+    joint = {} if parts.joint is None else {"weights": parts.joint.parts.weights}
     files.write_json(folder / FEATURES, parts.inputs.to_json() | joint)
     with files.replacing(folder / WEIGHTS) as path:
         # Copies, since a custom encoder may contain a tensor twice, which the format rejects.
@@ -80,10 +80,10 @@ def read_parts(folder: Path, config: Config, module: nn.Module | None) -> Parts:
             for prefix in (_READOUT, _JOINT)
         )
         if config.graph.features == "topics":
-            described = json.loads((folder / FEATURES).read_text(encoding="utf-8"))["parts"]
+            described = json.loads((folder / FEATURES).read_text(encoding="utf-8"))["weights"]
             plain = {name: value.numpy() for name, value in arrays.items()}
             joint = Joint.from_arrays(plain, described, dim=config.encoder.dim)
-            in_dim = joint.node_input.axes.shape[1]
+            in_dim = joint.parts.closed.axes.shape[1]
         method = build_method(config, module, in_dim=in_dim)
         method.load_state_dict(tensors)
         if readout is not None:
