@@ -15,7 +15,7 @@ import torch
 from dssl import rng
 from dssl.graph.adjacency import degrees
 from dssl.nn import encoders
-from dssl.nn.batches import Batch, Batches, full_batch, mini_batches, prefetched, sampled_batch
+from dssl.nn.batches import Batch, Loader, full_batch, mini_batches, prefetched, sampled_batch
 from tests.graphs import ALL_NEIGHBOURS, CPU, random_graph
 
 
@@ -86,7 +86,7 @@ def test_averages_made_once_give_the_vectors_of_the_whole_graph(weighted: bool, 
         for block in encoder.blocks:
             torch.nn.init.normal_(block.bias)  # nodes without links must not get it
     whole = encoder(full_batch(graph, CPU)).detach()
-    made = Batches().of(
+    made = Loader().epoch(
         graph, batch_size=9, fanout=(3,), layers=2, seed=0, epoch=0, device=CPU, averages=encoder.averages
     )
     seen = 0
@@ -108,9 +108,9 @@ def digest(batches: Iterable[Batch]) -> str:
 
 def test_batches_are_the_same_whatever_the_number_of_threads() -> None:
     code = (
-        "import torch; from dssl.nn.batches import Batches; from tests.nn.test_batches import digest, random_graph; "
-        "torch.set_num_threads({threads}); made = Batches().of(random_graph(nodes=400), batch_size=50, fanout=(3, 2), "
-        "layers=2, seed=3, epoch=1, device=torch.device('cpu')); print(digest(made))"
+        "import torch; from dssl.nn.batches import Loader; from tests.nn.test_batches import digest, random_graph; "
+        "torch.set_num_threads({threads}); made = Loader().epoch(random_graph(nodes=400), batch_size=50, "
+        "fanout=(3, 2), layers=2, seed=3, epoch=1, device=torch.device('cpu')); print(digest(made))"
     )
     found = {}
     for threads in (1, 2):

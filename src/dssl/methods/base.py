@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from dssl.graph import Graph
 from dssl.nn import health, layerwise
-from dssl.nn.batches import Batch, Batches, full_batch
+from dssl.nn.batches import Batch, Loader, full_batch
 from dssl.nn.encoders import Encoder
 from dssl.runtime import distributed
 from dssl.runtime.scale import IN_MEMORY, Scale
@@ -38,7 +38,7 @@ class EncoderMethod(nn.Module):
         self.encoder = encoder
         self._meter = health.Meter()
         self._last: dict[str, float] = {}
-        self._batches = Batches()
+        self._loader = Loader()
 
     @property
     def reach(self) -> int:
@@ -63,7 +63,7 @@ class EncoderMethod(nn.Module):
         self, graph: Graph, *, batch_size: int, fanout: Sequence[int], seed: int, epoch: int, device: torch.device
     ) -> Iterator[Any]:
         """Return the batches of an epoch; a ``batch_size`` of 0 is the whole graph at once."""
-        return self._batches.of(
+        return self._loader.epoch(
             graph,
             batch_size=batch_size,
             fanout=fanout,

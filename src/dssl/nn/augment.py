@@ -1,8 +1,8 @@
-"""Views of a batch: pure functions that return a new batch and leave theirs alone.
+"""Views of a batch: pure functions that return a new batch and leave the given one unchanged.
 
-Chance comes from torch's generator, which the training loop seeds for each epoch. Whether a link is dropped follows
-from a hash of its two ends, so that a link without direction goes both ways or not at all. What a view keeps are the
-nodes and their order: a node that is dropped loses its links and its features.
+Random numbers come from torch's generator, which the training loop seeds for each epoch. A hash of the two ends decides
+whether a link is dropped, so that both directions of an undirected link are dropped or neither. A view keeps the nodes
+and their order: a dropped node loses its links and its features.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SHARED = ("gcn", "mean", "normalised", "sum", "edge_index")
 
 
 def shuffle_features(batch: Batch) -> Batch:
-    """Give each node the features of another: the links stay."""
+    """Permute the features between nodes; the links stay."""
     order = torch.randperm(batch.x.shape[0])
     x = batch.x
     return _with_features(batch, x.take_rows(order) if isinstance(x, Operator) else x[order.to(x.device)])
@@ -80,7 +80,7 @@ def drop_links(batch: Batch, rates: float | NDArray[np.floating]) -> Batch:
         batch: the batch.
         rates: probability of each link to be left out, in the order of ``adjacency.data``, or one for all.
     """
-    return _keep_links(batch, _chances(batch) >= rates)
+    return _keep_links(batch, _uniform(batch) >= rates)
 
 
 def perturb_links(batch: Batch, rate: float) -> Batch:
@@ -99,12 +99,12 @@ def perturb_links(batch: Batch, rate: float) -> Batch:
 
 
 def drop_nodes(batch: Batch, rate: float) -> Batch:
-    """Take their links and features from random nodes."""
+    """Remove the links and features of random nodes."""
     return _isolate(batch, torch.rand(len(batch.nodes)) < rate)
 
 
 def subgraph(batch: Batch, rate: float) -> Batch:
-    """Keep a connected part with all but a share ``rate`` of the nodes: rings around a random node.
+    """Keep a connected part with a fraction ``1 − rate`` of the nodes: rings around a random node.
 
     Where a component ends before that, another random node starts the next part.
     """
@@ -133,7 +133,7 @@ VIEWS: dict[str, Callable[[Batch, float], Batch]] = {
 }
 
 
-def _chances(batch: Batch) -> NDArray[np.float64]:
+def _uniform(batch: Batch) -> NDArray[np.float64]:
     """A random number within [0, 1) of each link, the same in both directions, shape ``(A,)``."""
     seed = np.uint64(int(torch.randint(2**62, ())))
     rows = batch.nodes[np.repeat(np.arange(len(batch.nodes)), np.diff(batch.adjacency.indptr))].astype(np.uint64)
@@ -141,12 +141,12 @@ def _chances(batch: Batch) -> NDArray[np.float64]:
     state = np.minimum(rows, columns) * np.uint64(0x9E3779B97F4A7C15) + np.maximum(rows, columns) + seed
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # SplitMix64
         state = (state ^ (state >> np.uint64(shift))) * np.uint64(factor)
-    chances: NDArray[np.float64] = ((state ^ (state >> np.uint64(31))) >> np.uint64(11)).astype(np.float64) / 2.0**53
-    return chances
+    uniform: NDArray[np.float64] = ((state ^ (state >> np.uint64(31))) >> np.uint64(11)).astype(np.float64) / 2.0**53
+    return uniform
 
 
 def _keep_links(batch: Batch, kept: NDArray[np.bool_]) -> Batch:
-    """The batch with some of its links; degrees follow, as far as the batch knows the links of a node."""
+    """The batch with some of its links; degrees shrink by the fraction of a node's links in the batch that is kept."""
     old = batch.adjacency
     indptr = np.concatenate([[0], np.cumsum(kept)])[old.indptr]
     adjacency = sparse.csr_array((old.data[kept], old.indices[kept], indptr), shape=old.shape)

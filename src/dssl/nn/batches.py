@@ -1,8 +1,8 @@
 """Graph -> batches: the whole graph at once, or centre nodes with sampled neighbours (Algorithm 1 of the paper).
 
-A batch is a small graph of its own, so that every encoder works on both kinds alike. For an encoder that looks at its
-inputs only through averages over neighbours, these are made once for all nodes, and a batch is its centres and their
-neighbours: nothing else is sampled.
+A batch is a small graph, so that every encoder works on both kinds. An encoder that uses links only through averages of
+its inputs over neighbours gets these averages precomputed for all nodes; a batch then has the centres and their
+neighbours alone, and nothing else is sampled.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Batch:
         nodes: position of each node in the whole graph, shape ``(n,)``.
         symmetric: whether the adjacency is.
         device: where tensors live.
-        averages: what `dssl.graph.adjacency.hop_features` has of the n nodes, shape ``(n, hops · (F + 1))``, or none.
+        averages: rows of `dssl.graph.adjacency.hop_features` for the n nodes, shape ``(n, hops · (F + 1))``, or none.
         loop: weight of a node's link to itself in `gcn`.
     """
 
@@ -67,7 +67,7 @@ class Batch:
 
     @property
     def centres(self) -> Batch:
-        """What an encoder needs to give the vectors of the centres: they alone where averages are known, or all."""
+        """The nodes that an encoder needs for the vectors of the centres: the centres if averages are known, or all."""
         if self.averages is None or not isinstance(self.x, Tensor):
             return self
         count = self.num_centres
@@ -117,14 +117,14 @@ def full_batch(graph: Graph, device: torch.device) -> Batch:
     return Batch(features(graph.x, device), adjacency, links, degrees(graph), nodes, not graph.directed, device)
 
 
-class Batches:
-    """The batches of each epoch, for a method to hold: what is made once for a graph is kept."""
+class Loader:
+    """The batches of each epoch; the batch of the whole graph and its averages are computed once and kept."""
 
     def __init__(self) -> None:
         self._whole: tuple[Graph, Batch] | None = None
         self._averages: tuple[Graph, NDArray[np.float32]] | None = None
 
-    def of(
+    def epoch(
         self,
         graph: Graph,
         *,
@@ -136,7 +136,7 @@ class Batches:
         device: torch.device,
         averages: int = 0,
     ) -> Iterator[Batch]:
-        """Give the whole graph at once for a ``batch_size`` of 0, and else what `mini_batches` gives, ahead of time.
+        """Return the whole graph at once for a ``batch_size`` of 0, and otherwise prefetched `mini_batches`.
 
         Args:
             graph: the graph.
@@ -147,7 +147,7 @@ class Batches:
             epoch: likewise.
             device: likewise.
             averages: how many averages over neighbours the encoder takes in place of layers of links, or 0. They are
-                made before the first batch, for dense features.
+                computed before the first batch, for dense features.
         """
         if not batch_size:
             if self._whole is None or self._whole[0] is not graph:
@@ -174,13 +174,13 @@ class Batches:
 
 
 def prefetched(batches: Iterator[_Item], *, ahead: int = 1) -> Iterator[_Item]:
-    """Make the next batches in a thread while the current one is in use: the same ones, in the same order.
+    """Prepare the next batches in a thread while the current one is in use: the same ones, in the same order.
 
     An error in the thread is raised where its batch would have come. When the iterator is closed, so is the thread.
 
     Args:
-        batches: makes the batches; from now on it belongs to the thread.
-        ahead: how many wait at most; one more is in the making.
+        batches: the batches; only the thread may use it from now on.
+        ahead: how many may wait; one more is in preparation.
 
     >>> list(prefetched(iter("abc")))
     ['a', 'b', 'c']
@@ -202,7 +202,7 @@ def prefetched(batches: Iterator[_Item], *, ahead: int = 1) -> Iterator[_Item]:
                 if stopped.is_set():
                     return
             hand_over(None, StopIteration())
-        except BaseException as error:  # whatever it is, the reader is to know
+        except BaseException as error:  # raised again in the reader
             hand_over(None, error)
 
     thread = threading.Thread(target=work, name="dssl batches", daemon=True)
@@ -215,7 +215,7 @@ def prefetched(batches: Iterator[_Item], *, ahead: int = 1) -> Iterator[_Item]:
             if error is not None:
                 raise error
             yield item  # type: ignore[misc]
-            del item  # or the last batch would stay while the next one is waited for
+            del item  # otherwise the last batch stays in memory while the next one is awaited
     finally:
         stopped.set()
         thread.join()
@@ -243,7 +243,7 @@ def mini_batches(
         seed: seed of the run.
         epoch: number of the epoch; the same epoch gives the same batches in any process.
         device: where tensors live.
-        averages: what `hop_features` has of all nodes, for batches to have of theirs.
+        averages: `hop_features` of all nodes, of which a batch gets the rows of its nodes.
     """
     order = rng.stream(seed, "loader", epoch).permutation(graph.num_nodes)
     draw = rng.integer(seed, "neighbours", epoch) >> 1

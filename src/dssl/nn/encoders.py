@@ -55,9 +55,11 @@ class Dense(nn.Module):
 
 
 class BatchNorm(nn.BatchNorm1d):
-    """Batch normalisation by the mean and spread of the batch's centres, of all processes; see `Center` for why.
+    """Batch normalisation by the mean and variance of the batch's centres, of all processes.
 
-    A batch of one centre has no spread of its own and is left to the running means.
+    In an epoch each node is a centre once; as a neighbour it is sampled the more often the more links it has.
+
+    A batch of one centre has no variance and is normalised by the running means.
     """
 
     of_all_processes = True

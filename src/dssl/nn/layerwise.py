@@ -1,8 +1,8 @@
 """The vectors of all nodes of a large graph, layer by layer: nothing is sampled, and memory is bounded.
 
-A layer is computed for all nodes before the next one begins, so that a node's neighbours are computed once and not
-once for every node that sees them. What has a row per node lies in a scratch file where it is large; blocks of rows, or
-a few columns, are in memory. Up to rounding the vectors are those of the whole graph at once.
+A layer is computed for all nodes before the next one begins, so that each node is computed once per layer, however many
+neighbours it has. Large matrices with a row per node lie in scratch files; blocks of rows, or a few columns, are in
+memory. Up to rounding the vectors are those of the whole graph at once.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from dssl.runtime import out_of_core
 
 Floats = NDArray[np.float32]
 NODES, ARCS = 8192, 1 << 18  # of a part of the nodes with their neighbours, at most
-RINGS = 256  # nodes at a time of an encoder whose layers are not known
+RINGS = 256  # nodes at a time for a user's encoder, whose layers are not accessible
 
 
 def encoded(encoder: Encoder, graph: Graph, device: torch.device) -> Floats:
-    """Return what an encoder gives for each node, outside training, shape ``(N, dim)``.
+    """Return the encoder's output for each node, outside training, shape ``(N, dim)``.
 
     Args:
-        encoder: the encoder; a module of the user's own is one layer of as many hops as it has.
+        encoder: the encoder; a user's module counts as one layer of all its hops.
         graph: the graph, with features.
         device: where the encoder is.
     """

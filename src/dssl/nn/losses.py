@@ -24,7 +24,7 @@ def info_nce(first: Tensor, second: Tensor, temperature: float, *, within: bool 
     """Return the contrast of two views of the same nodes by cosine similarity, the mean of both directions.
 
     The positive pair of a node is itself in the other view. The negatives are all other nodes of the other view
-    (NT-Xent between views), and with ``within`` also all other nodes of its own view (GRACE, GCA Eq. 1).
+    (NT-Xent between views), and with ``within`` also all other nodes of the same view (GRACE, GCA Eq. 1).
 
     Args:
         first: vectors of the first view, shape ``(n, dim)``.

@@ -1,7 +1,7 @@
 """Sparse matrices that torch can differentiate through: the graph's averages, and sparse features.
 
 One product serves both: ``S @ H`` for a constant sparse S and a dense H. Its gradient is ``Sᵀ @ G``, so the
-transpose is kept beside it once a gradient was asked for (shared when S is symmetric).
+transpose is computed with the first gradient and kept (shared when S is symmetric).
 """
 
 from __future__ import annotations

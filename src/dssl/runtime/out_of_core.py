@@ -1,9 +1,8 @@
-"""Matrices on disk, of which no more is in memory than what is asked for.
+"""Matrices on disk, of which only the rows or columns in use are in memory.
 
-A memory map leaves that to the system, which keeps what was touched, and sixteen pages around it, for as long as
-nobody else wants the memory: a few batches of random rows make all of a matrix resident. So random rows are read by
-calls into an array of their own, and `drop` lets go of what a pass in order has mapped. Everything here takes plain
-arrays too, and then does nothing special.
+With a plain memory map the system keeps every page that was touched, and sixteen pages around it, until other programs
+need the memory: a few batches of random rows make all of a matrix resident. So random rows are read with system calls
+into a separate array, and `drop` releases the pages of a pass in order. All functions accept plain arrays too.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _Array = TypeVar("_Array", bound=NDArray[Any])
 
 
 class _Scratch(np.memmap[Any, np.dtype[Any]]):
-    """A map that holds the file which it alone knows; its views, which keep it alive, do not."""
+    """A map that owns its nameless file; its views keep it alive, but do not own the file."""
 
     file: Any = None
 
@@ -34,9 +33,9 @@ class _Scratch(np.memmap[Any, np.dtype[Any]]):
 
 
 def scratch(shape: tuple[int, int]) -> NDArray[np.float32]:
-    """Return a matrix of float32 zeros in a file without a name, which is gone when the matrix is (or its process).
+    """Return a matrix of float32 zeros in a file without a name, which is deleted with the matrix (or its process).
 
-    The file is where `tempfile` has its own: ``TMPDIR`` moves it to a larger disk.
+    It lies in the folder of `tempfile`: ``TMPDIR`` moves it to a larger disk.
     """
     file = tempfile.TemporaryFile(prefix="dssl-")  # noqa: SIM115 (it lives as long as the matrix)
     file.truncate(max(4 * shape[0] * shape[1], 1))
@@ -51,13 +50,13 @@ def is_mapped(x: object) -> bool:
 
 
 def drop(x: object) -> None:
-    """Take a map out of the memory of this process; what was written stays, and is read again when it is needed."""
+    """Release the pages of a map from the memory of this process; its content stays on disk."""
     if is_mapped(x) and hasattr(mmap, "MADV_DONTNEED"):
         x._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
 
 
 def blocks(x: NDArray[Any], *, at_once: int = AT_ONCE) -> Iterator[tuple[int, NDArray[Any]]]:
-    """Give the rows in order: the number of the first, and a block of them to look at before the next is asked for."""
+    """Yield the rows in order: the number of the first, and a block that is valid until the next one is taken."""
     step = rows_at_once(x, at_once)
     for begin in range(0, x.shape[0], step):
         yield begin, np.asarray(x[begin : begin + step])
@@ -65,7 +64,7 @@ def blocks(x: NDArray[Any], *, at_once: int = AT_ONCE) -> Iterator[tuple[int, ND
 
 
 def rows_at_once(x: NDArray[Any], at_once: int = AT_ONCE) -> int:
-    """How many rows of a matrix make a block."""
+    """Return how many rows of a matrix make a block."""
     return max(at_once // max(x.itemsize * int(np.prod(x.shape[1:])), 1), 1)
 
 
