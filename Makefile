@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
-# Raw benchmark graphs, where they lie beside the checkout; otherwise they are downloaded to the user's cache.
+# Raw benchmark graphs, if they are next to the checkout; otherwise they are downloaded to the user's cache.
 ifneq ($(wildcard ../shared/datasets),)
 export DSSL_DATA ?= $(abspath ../shared/datasets)
 endif
@@ -20,12 +20,12 @@ venv: .venv/.installed ## create .venv and install dssl with the tested versions
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
-demo: venv ## embed Python's standard library as a graph, evaluate, and write a page about it
+demo: venv ## embed Python's standard library as a graph, evaluate, and write a report
 	$(BIN)/dssl fit python:stdlib --out runs/demo --overwrite --set splits=3
 	$(BIN)/dssl evaluate runs/demo
 	$(BIN)/dssl report runs/demo
 
-test: check ## format, lint, types and the tests: what CI runs
+test: check ## format, lint, types, JavaScript and tests, as in CI
 
 check: format lint words types js unit
 
@@ -82,14 +82,14 @@ slow: venv ## the tests that take long
 mutants: venv ## deliberate mistakes in the methods, one at a time: do the tests fail? Writes results/mutants.md
 	$(BIN)/python tests/mutants.py
 
-bench: venv ## speed and memory, each beside an alternative in the same run; writes to results/ (about 45 minutes)
+bench: venv ## speed and memory, each compared with an alternative in the same run; writes to results/ (about 45 minutes)
 	$(BIN)/python benchmarks/ingest.py
 	$(BIN)/python benchmarks/step.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/distributed.py
 	$(BIN)/python benchmarks/explore.py
 
-results: venv ## the tables of results/ (many hours from nothing; what is stored is not done again)
+results: venv ## the tables of results/ (many hours from scratch; stored records are reused)
 	$(BIN)/dssl reproduce table1 table2 table4 table5 table6 factors summary published
 	$(BIN)/python benchmarks/recipes.py
 	$(BIN)/python benchmarks/paper_terms.py

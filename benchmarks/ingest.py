@@ -19,6 +19,7 @@ import tempfile
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -107,7 +108,7 @@ def compare(edges: int, rounds: int, text: bool) -> dict[str, object]:
     }
 
 
-def page(records: list[dict[str, object]], started: datetime) -> str:
+def page(records: list[dict[str, Any]], started: datetime) -> str:
     """The records as a table."""
     from dssl.runtime import environment
 

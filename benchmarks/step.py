@@ -439,7 +439,8 @@ def growth(threads: int, records: list[dict[str, Any]]) -> list[dict[str, float]
             continue
         with tempfile.TemporaryDirectory() as text, workers({OURS: (OURS, threads)}, name, Path(text)) as made:
             peak = [made[OURS].ask() for _ in range(2)][-1]["peak"]
-            begin, steps = time.perf_counter(), []
+            begin = time.perf_counter()
+            steps: list[Any] = []
             while len(steps) < 3 or (time.perf_counter() - begin < 3 and len(steps) < 50):
                 steps.append(made[OURS].ask())
         times = {key: middle(steps, key) for key in ("ms", "system_ms")}

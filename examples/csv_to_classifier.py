@@ -24,7 +24,7 @@ def write_data(folder: Path, accounts: int = 400) -> None:
     """Write payments.csv and accounts.csv: one account in five is fraudulent."""
     random = np.random.default_rng(0)
     fraud = np.arange(accounts) % 5 == 0
-    payments = set()
+    payments: set[tuple[str, str]] = set()
     while len(payments) < 5 * accounts:
         a, b = random.integers(accounts, size=2)
         likely = 0.8 if fraud[a] != fraud[b] else 0.02 if fraud[a] else 0.2

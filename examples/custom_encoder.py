@@ -28,7 +28,8 @@ class Difference(nn.Module):
         source, target = edge_index
         total = torch.zeros_like(x).index_add(0, target, x[source])
         count = torch.zeros(len(x), 1).index_add(0, target, torch.ones(len(source), 1))
-        return torch.relu(self.own(x)) + self.difference(x - total / count.clamp(min=1))
+        difference: Tensor = self.difference(x - total / count.clamp(min=1))
+        return torch.relu(self.own(x)) + difference
 
 
 def main() -> None:

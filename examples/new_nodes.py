@@ -22,7 +22,7 @@ def write_week(folder: Path, week: int, customers: int) -> None:
     with (folder / f"customers-{week}.csv").open("w", newline="") as file:
         rows = [(f"c{i}", random.normal(group[i], 0.4), random.normal(-group[i], 0.4)) for i in range(customers)]
         csv.writer(file).writerows([("id", "spend", "visits"), *rows])
-    contacts = set()
+    contacts: set[tuple[str, str]] = set()
     while len(contacts) < 4 * customers:
         a, b = random.integers(customers, size=2)
         if a != b and random.random() < (0.9 if group[a] == group[b] else 0.1):
@@ -41,8 +41,8 @@ def main() -> None:
         write_week(folder, 1, customers=200)
         write_week(folder, 2, customers=240)
         first = dssl.load(folder / "contacts-1.csv", nodes=folder / "customers-1.csv")
-        model = dssl.DSSL(num_factors=4, dim=16, epochs=options.epochs, seed=0).fit(first)
-        model.save(folder / "model")
+        fitted = dssl.DSSL(num_factors=4, dim=16, epochs=options.epochs, seed=0).fit(first)
+        fitted.save(folder / "model")
 
         model = dssl.load_model(folder / "model")  # a week later
         second = dssl.load(

@@ -244,7 +244,7 @@ def test_raw_file_names_are_those_of_pyg(tmp_path: Path) -> None:
 # --- published splits
 
 
-def check_split(split: datasets.Split, nodes: int) -> tuple[int, int, int]:
+def check_split(split: tuple[np.ndarray, np.ndarray, np.ndarray], nodes: int) -> tuple[int, int, int]:
     together = np.concatenate(split)
     assert np.unique(together).size == together.size  # disjoint
     assert together.min() >= 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -66,7 +67,7 @@ def test_matched_accuracy_against_all_permutations():
 def test_spread_over_seeds_and_over_splits_are_kept_apart():
     table = np.array([[0.5, 0.7, 0.9], [0.6, 0.8, 1.0]])  # two seeds, three splits
 
-    def result(row: np.ndarray, origin: str = "here") -> dict:
+    def result(row: np.ndarray, origin: str = "here") -> dict[str, Any]:
         values = {"accuracy": {"splits": list(row)}, "roc_auc": {"splits": [None, *row[1:]]}}
         return {"splits": {"origin": origin}, "probe": values}
 

@@ -148,7 +148,7 @@ def test_the_run_folder_alone_is_enough_and_a_missing_part_is_one_line(tmp_path:
     edges.write_text("source,target\na,b\nb,c\nc,a\n")
     workflow.fit(config(str(edges)), tmp_path / "run")
     edges.unlink()
-    (tmp_path / "run" / run_folder.FEATURES).unlink()
+    (tmp_path / "run" / "features.json").unlink()
     assert explore.of_run(tmp_path / "run").graph.num_edges == 3
     (tmp_path / "run" / run_folder.FACTORS).unlink()
     with pytest.raises(RunError, match=r"has no factors \(the files are gone\), which `dssl explore` needs") as error:

@@ -69,7 +69,7 @@ def literal_adjusted(graph: Graph) -> float:
 
 def literal_similarity(graph: Graph) -> np.ndarray:
     found = rows(graph, loops=False)
-    histograms = {}
+    histograms: dict[int, np.ndarray] = {}
     for i, j in found:
         histograms.setdefault(i, np.zeros(graph.num_classes))[graph.y[j]] += 1
     result = np.full((graph.num_classes, graph.num_classes), np.nan)

@@ -18,7 +18,7 @@ from dssl.rng import stream
 
 
 def rows_by_hand(source, target, weights, num_nodes, both, loops):
-    rows = [defaultdict(float) for _ in range(num_nodes)]
+    rows: list[defaultdict[int, float]] = [defaultdict(float) for _ in range(num_nodes)]
     for s, t, w in zip(source, target, weights, strict=True):
         if s == t and not loops:
             continue

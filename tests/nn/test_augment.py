@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from dssl import rng
+from dssl.graph.adjacency import degrees
 from dssl.nn import augment
-from dssl.nn.batches import Batch, degrees, full_batch, sampled_batch
+from dssl.nn.batches import Batch, full_batch, sampled_batch
 from tests.graphs import CPU, random_graph
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,7 +45,7 @@ def config_for(edges: Path, **changes: object) -> Config:
 
 
 def test_a_run_folder_holds_everything(edges: Path, tmp_path: Path) -> None:
-    seen = []
+    seen: list[Any] = []
     outcome = workflow.fit(config_for(edges), tmp_path / "r", command="dssl fit x", on_epoch=seen.append)
     names = {path.name for path in (tmp_path / "r").iterdir()}
     assert names == set(run_folder.FILES) - {

@@ -310,7 +310,7 @@ def test_what_one_process_finds_wrong_ends_all(tmp_path: Path) -> None:
     assert second[0] == distributed.OTHERS == first[1] == first[2]
     assert "missing.csv" in second[1]
     assert "process 1 has a graph" in second[2] and "other than process 0" in second[2]
-    assert not (tmp_path / "run-missing.csv" / run_folder.EMBEDDINGS).exists()
+    assert not (tmp_path / "run-missing.csv" / "embeddings.parquet").exists()
 
 
 # --- the parts -------------------------------------------------------------------------------------------------------

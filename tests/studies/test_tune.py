@@ -12,6 +12,7 @@ import numpy as np
 import optuna
 import pytest
 
+from dssl.config.registry import Range
 from dssl.config.resolve import resolve
 from dssl.config.schema import Config
 from dssl.data.load import read_graph
@@ -20,7 +21,6 @@ from dssl.evaluation.probe import linear_probe
 from dssl.evaluation.splits import random_splits
 from dssl.runs import run_folder, workflow
 from dssl.studies import tune
-from dssl.studies.search_space import Range
 
 SMALL = {"dim": 4, "hidden_dim": 4, "skip": False, "epochs": 2, "num_factors": 2, "splits": 3, "seed": 1}
 VARIED = {"train.learning_rate": Range(0.001, 0.1), "encoder.dim": (2, 4, 8), "method.shift_scale": (0.2, 0.6)}

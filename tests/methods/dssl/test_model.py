@@ -14,12 +14,13 @@ from torch import Tensor
 
 from dssl import rng
 from dssl.graph import Graph
+from dssl.graph.adjacency import degrees
 from dssl.methods.dssl import posterior
 from dssl.methods.dssl.model import DSSLModel
 from dssl.methods.dssl.networks import Links
 from dssl.methods.dssl.objective import local_term
 from dssl.nn import encoders
-from dssl.nn.batches import Batch, degrees, full_batch, sampled_batch
+from dssl.nn.batches import Batch, full_batch, sampled_batch
 from dssl.runtime.scale import BY_BLOCKS, IN_MEMORY
 from dssl.train import train
 from tests.graphs import ALL_NEIGHBOURS, CPU, random_graph

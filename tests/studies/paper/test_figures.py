@@ -181,7 +181,7 @@ def test_a_graph_without_a_node_of_middling_degree_gives_the_nearest() -> None:
 
 def test_a_quick_figure_runs_from_the_graph_to_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figures, "CURVES", {"tau": ("τ", (Line("paper-terms", "momentum", (0.9,)),))})
-    seen = []
+    seen: list[Any] = []
     reproduce(
         "figures",
         Options(datasets=("texas",), quick=True),
