@@ -155,7 +155,7 @@ def measure_fit(source: str, nodes: str | None, folder: str, epochs: int | None)
         watch.largest = 0
         return made
 
-    batches.hop_features = with_mark
+    batches.hop_features = with_mark  # type: ignore[assignment]
 
     def epoch(record: Any) -> None:
         mark()

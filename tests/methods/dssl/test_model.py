@@ -436,9 +436,9 @@ def test_one_batch_of_everything_equals_the_full_batch(change: dict[str, Any]) -
     for first, second in zip(whole.parameters(), one.parameters(), strict=True):
         if first.grad is not None and second.grad is not None:
             torch.testing.assert_close(first.grad, second.grad, atol=1e-5, rtol=1e-3)
-    first, second = whole.after_epoch(), one.after_epoch()
-    assert first.keys() == second.keys()
-    assert all(first[name] == pytest.approx(second[name], rel=1e-3, abs=1e-5) for name in first)
+    records = whole.after_epoch(), one.after_epoch()
+    assert records[0].keys() == records[1].keys()
+    assert all(records[0][name] == pytest.approx(records[1][name], rel=1e-3, abs=1e-5) for name in records[0])
 
 
 @pytest.mark.parametrize("batch_size", [0, 16])
