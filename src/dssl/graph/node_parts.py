@@ -234,7 +234,7 @@ def word_reliability(x: Features, row_size: float | None, basis: Floats, *, seed
 
 
 def halves(links: Graph, *, seed: int = 0) -> tuple[Graph, Graph]:
-    """Split the links of an undirected graph in two halves by chance; weights are left out."""
+    """Split the links of an undirected graph in two random halves; weights are left out."""
     from dssl.kernels.csr import split_links
 
     indptr, indices, start, end = split_links(

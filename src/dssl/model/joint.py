@@ -2,7 +2,7 @@ r"""Vectors of an exact width from the closed form and the trained vector togeth
 
 With ``features = "topics"`` the features of a node are the leading principal components of its parts: topics, words,
 positions and roles (`dssl.graph.node_parts`). Their first ``dim`` columns c are the closed form of a vector. Training
-gains on some graphs and loses on others, and no label-free rule is known that tells them apart. So DSSL's vector is
+gains on some graphs and loses on others, and no label-free rule is known to separate the two cases. So DSSL's vector is
 made of both. Each is centred and scaled to size 1, and the first ``dim`` principal components of the two side by side
 are the vector:
 
