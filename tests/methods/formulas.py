@@ -34,11 +34,18 @@ def encoder(name: str = "gcn", *, layers: int = 2, batch_norm: bool = False) -> 
 
 
 def moved(module: nn.Module) -> nn.Module:
-    """Move each parameter of a module, targets too: none is zero, and no two networks are copies of each other."""
+    """Move each parameter of a module, targets too: none is zero, and no two networks are copies of each other.
+
+    Matrices are drawn anew, whatever generator they were initialised by.
+    """
     draw = torch.Generator().manual_seed(5)
     with torch.no_grad():
         for parameter in module.parameters():
-            parameter += 0.2 * torch.randn(parameter.shape, generator=draw)
+            noise = torch.randn(parameter.shape, generator=draw)
+            if parameter.ndim > 1:
+                parameter.copy_(noise / parameter.shape[0] ** 0.5)
+            else:
+                parameter += 0.2 * noise
     return module
 
 
