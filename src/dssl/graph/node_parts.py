@@ -12,7 +12,8 @@ roles           pattern of its links (`dssl.graph.roles`)            0.3 √ρ o
 
 Each part has a total variance of 1 before it is weighted. ρ is a reliability: the part is made twice, from either half
 of the words or of the links, and the two versions are correlated column by column. Columns count by their variance, and
-2r/(1 + r) corrects for the halves (Spearman-Brown). *A part counts as much as it can be measured twice.*
+2r/(1 + r) corrects for the halves (Spearman-Brown). Contexts are means of topics over neighbours.
+*A part counts as much as it can be measured twice.*
 
 Topics need features that are tokens (words, counts, categories): more than 64 columns, none negative, most entries
 zero. Other features, a handful or measurements, are left alone: words then have weight 1, and their means one and two
@@ -106,7 +107,8 @@ class NodeParts:
             words = Principal.fit(projected, min(WORDS, basis.shape[1]))
             parts["words"] = words.apply(projected)
             weights["words"] = word_reliability(graph.x, row_size, basis @ words.axes, seed=seed) if tokens else 1.0
-            context = reliability(*(Averages(half).mean(parts["words"]) for half in (first, second)))
+            subject = parts.get("topics", parts["words"])
+            context = reliability(*(Averages(half).mean(subject) for half in (first, second)))
             weights["smoothed words"] = 1.0 if not tokens and basis.shape[0] <= REPLICATES else CONTEXT * context
             near = _smoothed(parts["words"], links, tokens=tokens)
             shift = near.mean(axis=0, dtype=np.float64).astype(np.float32)
