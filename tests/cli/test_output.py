@@ -9,12 +9,20 @@ from rich.console import Console
 from dssl.cli import output, progress
 from dssl.graph import Graph
 from dssl.runs import workflow
+from dssl.runs.records import Environment
 from dssl.studies.experiments import Job
 from dssl.studies.records import Record
 
 
 def record(epoch: int) -> dict[str, float]:
     return {"epoch": epoch, "loss": 1 / epoch, "effective_rank": 3.0, "posterior_entropy": 0.5, "factor_usage_max": 0.2}
+
+
+@pytest.fixture(autouse=True)
+def compiled(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernels are compiled, so that no line announces the compilation."""
+    if "kernel" not in request.node.name:
+        monkeypatch.setattr(progress, "_compiled_before", lambda: tmp_path)
 
 
 def training(epochs: int, *, terminal: bool = False, quiet: bool = False) -> str:
@@ -101,7 +109,7 @@ def test_a_change_of_any_kernel_is_noticed(tmp_path: Path, monkeypatch: pytest.M
 
 def test_names_are_not_taken_for_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     summary = {"name": "[bold]x[/bold]", "nodes": 1, "edges": 2, "features": 3, "classes": 4, "edge_homophily": 0.25}
-    made = {"seconds": 1.0, "peak_memory_mb": 2.0}
+    made = Environment(seconds=1.0, peak_memory_mb=2.0)
     outcome = workflow.Outcome(Path("runs/[i]"), summary, made, record(3), ["1 [a] done"], ["[b] collapsed"])
     output.outcome(outcome, quiet=False)
     printed = capsys.readouterr()

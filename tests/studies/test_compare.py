@@ -53,8 +53,8 @@ def test_every_method_and_baseline_has_a_line(tmp_path: Path, inline: None) -> N
     assert set(names) == {*SANITY, *METHODS, "dssl, trained part"}
     assert names[: len(SANITY)] == list(SANITY)
     for line in found.lines:
-        assert line.accuracy is not None
-        assert len(line.accuracy.values[0]) == 2
+        assert line.score is not None
+        assert len(line.score.values[0]) == 2
         assert (line.nmi is None) == (line.name == "majority")
         assert line.links is None
         assert bool(line.seconds) == (line.name != "majority")
@@ -85,8 +85,8 @@ def test_a_second_call_trains_nothing_and_more_seeds_train_the_missing(
     assert again.markdown() == first.markdown()
     more, _ = side_by_side(TINY, tmp_path, methods=("dgi", "raw"), seeds=2)
     assert done[2:] == [("dgi", 1)]
-    assert more.lines[0].accuracy is not None
-    assert len(more.lines[0].accuracy.values) == 2
+    assert more.lines[0].score is not None
+    assert len(more.lines[0].score.values) == 2
 
 
 def test_a_file_that_changed_is_compared_anew_and_without_labels_links_are_ranked(tmp_path: Path, inline: None) -> None:
@@ -110,8 +110,8 @@ def test_labels_come_from_the_node_table(tmp_path: Path, inline: None) -> None:
     nodes.write_text("id,kind,size\n" + "\n".join(f"{a},{'ab'[a % 2]},{a % 2}" for a in range(30)), encoding="utf-8")
     read = {"nodes": str(nodes), "label_column": "kind"}
     found, _ = side_by_side(str(edges), tmp_path / "out", methods=("raw",), read=read)
-    assert found.lines[0].accuracy is not None
-    assert found.lines[0].accuracy.mean == 100
+    assert found.lines[0].score is not None
+    assert found.lines[0].score.mean == 100
 
 
 def test_a_process_of_its_own_measures_its_own_memory(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_the_direction_of_links_is_kept_if_asked_for(tmp_path: Path, inline: Non
     for directed in (True, False):
         options = {"read": {**read, "directed": directed}, "methods": ("raw", "gae"), "links": False}
         found, _ = side_by_side(str(edges), tmp_path / str(directed), **options)
-        tables[directed] = {line.name: line.accuracy for line in found.lines}
+        tables[directed] = {line.name: line.score for line in found.lines}
         assert ("links one way" in found.notes[0]) == directed
         loaded = judge.graph_of(Job(str(edges), "gae", read={**read, **({"directed": True} if directed else {})}))[0]
         assert loaded.directed == directed

@@ -140,7 +140,7 @@ def test_the_value_is_the_probe_s_on_validation_nodes_that_are_none_of_the_test(
     graph = judge.check()
     assert graph.y is not None
     first = random_splits(graph.y, count=1)[0]
-    seen, splits = judge.parts(graph.y)
+    seen, splits = judge.parts(graph)
     assert (seen[first.test] == -1).all()
     assert len(splits) == 3
     for split in splits:

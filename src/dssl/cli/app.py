@@ -71,7 +71,23 @@ Seed = Annotated[int | None, typer.Option(help="Random seed; the same seed gives
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing result.")]
 Protocol = Annotated[
     str | None,
-    typer.Option(help="Splits for the probe: random, geom-gcn, linkx, heterophilous or public; default random."),
+    typer.Option(
+        help="Splits for the probe: random, balanced, one-per-group, geom-gcn, linkx, heterophilous or public; "
+        "default random."
+    ),
+]
+Labels = Annotated[
+    str | None, typer.Option(metavar="BUDGET", help="Training labels: 20/class or 1%; default 60% of the labels.")
+]
+Measure = Annotated[
+    str | None,
+    typer.Option(
+        help="Measure of the probe: accuracy, balanced_accuracy, macro_f1, average_precision or roc_auc; "
+        "default: suited to the labels."
+    ),
+]
+ClassWeight = Annotated[
+    str | None, typer.Option(help="Weights of the classes in the probe: none or balanced; default none.")
 ]
 Directed = Annotated[
     bool | None, typer.Option("--directed/--undirected", help="Keep the direction of edges; default undirected.")

@@ -10,10 +10,13 @@ from typing import Annotated
 import typer
 
 from dssl.cli.app import (
+    ClassWeight,
     ConfigFile,
     Directed,
     Encoder,
     Epochs,
+    Labels,
+    Measure,
     Method,
     Names,
     Preset,
@@ -104,6 +107,9 @@ def compare(
     epochs: Epochs = None,
     splits: Annotated[int, typer.Option(min=1, help="Number of random splits.")] = 10,
     protocol: Protocol = None,
+    labels: Labels = None,
+    measure: Measure = None,
+    class_weight: ClassWeight = None,
     links: Annotated[
         bool | None,
         typer.Option("--links/--no-links", help="Hold out 15% of the edges and rank them; default: without labels."),
@@ -128,7 +134,15 @@ def compare(
     from dssl.studies.compare import ALL
     from dssl.studies.compare import compare as side_by_side
 
-    resolved = resolve({**read, "graph.directed": directed})
+    asked = {
+        "graph.directed": directed,
+        "evaluate.protocol": protocol,
+        "evaluate.labels": labels,
+        "evaluate.measure": measure,
+        "evaluate.class_weight": class_weight,
+    }
+    resolved = resolve({**read, **asked})
+    terms = resolved.evaluate
     folder = out or run_folder.default_folder(resolved.graph.source, "compare")
     with progress.Progress("compare", quiet=quiet) as shown:
         found, written = side_by_side(
@@ -137,7 +151,10 @@ def compare(
             methods=parts(methods) or (ALL,),
             seeds=seeds,
             splits=splits,
-            protocol=protocol or "random",
+            protocol=terms.protocol,
+            labels=terms.labels,
+            measure=None if terms.measure == "auto" else terms.measure,
+            class_weight=terms.class_weight,
             links=links,
             settings=parse([*([] if epochs is None else [f"epochs={epochs}"]), *(settings or [])]),
             workers=workers,
@@ -154,13 +171,23 @@ def compare(
 def reproduce(
     what: Annotated[
         list[str],
-        typer.Argument(metavar="WHAT...", help="table1 to table7, published, factors, summary, figures, or all."),
+        typer.Argument(
+            metavar="WHAT...", help="table1 to table7, published, factors, summary, regret, figures, or all."
+        ),
     ],
     *,
-    datasets: Annotated[list[str] | None, typer.Option(metavar="NAMES", help="Graphs: a,b,c; default: all.")] = None,
+    datasets: Annotated[
+        list[str] | None, typer.Option("--datasets", "--graphs", metavar="NAMES", help="Graphs: a,b,c; default: all.")
+    ] = None,
     methods: Names = None,
     seeds: Annotated[
         int | None, typer.Option(min=1, help="Trainings per cell; default 1, for table2 and published 3.")
+    ] = None,
+    rows: Annotated[
+        list[str] | None, typer.Option(metavar="NAMES", help="Rows of regret: names, methods or baselines.")
+    ] = None,
+    budget: Annotated[
+        list[str] | None, typer.Option(metavar="NAMES", help="Columns of regret: 60%, 5%, 1%, 20/class, nmi, ….")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Smoke test: 10 epochs, 3 splits, small graphs.")] = False,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the tables and records.")] = Path("results"),
@@ -173,7 +200,14 @@ def reproduce(
     from dssl.studies.paper.reproduce import STUDIES
     from dssl.studies.paper.reproduce import reproduce as make
 
-    options = Options(datasets=parts(datasets), methods=parts(methods), seeds=seeds, quick=quick)
+    options = Options(
+        datasets=parts(datasets),
+        methods=parts(methods),
+        seeds=seeds,
+        quick=quick,
+        rows=parts(rows),
+        budgets=parts(budget),
+    )
     for name in STUDIES if "all" in what else what:
         with progress.Progress(name, quiet=quiet) as shown:
             written = make(name, options, out, workers=workers, on_plan=shown.plan, on_record=shown.record)

@@ -62,29 +62,35 @@ def tuned(found: Outcome, *, source: str, select: str, quiet: bool) -> None:
 
 
 def evaluation(folder: Path, result: Mapping[str, Any]) -> None:
-    """Print an evaluation beside the sanity baselines."""
+    """Print an evaluation with the training-free baselines."""
     console = _out()
     console.print(_evaluation_table(result))
     console.print(escape(_splits_line(result)), soft_wrap=True, highlight=False)
     reasons = [f"no {part}: {reason}" for part, reason in result.get("skipped", {}).items()]
     drawn = f"open {folder / run_folder.PICTURE}, or see all: dssl report {folder}"
-    for text in [*reasons, result.get("verdict", ""), "" if "map" in result.get("skipped", {}) else drawn]:
+    for text in [
+        *reasons,
+        _measure_line(result),
+        result.get("verdict", ""),
+        "" if "map" in result.get("skipped", {}) else drawn,
+    ]:
         if text:
             console.print(escape(text), soft_wrap=True, highlight=False)
 
 
 def evaluations(results: Mapping[Path, Mapping[str, Any]]) -> None:
-    """Print the accuracy of several runs, and for those of one configuration the spread over seeds and over splits."""
+    """Print the scores of several runs, and for those of one configuration the spread over seeds and over splits."""
     from dssl.evaluation.metrics import across_seeds
 
     console = _out()
-    table = Table("run", "seed", "accuracy", "± over splits", "verdict", box=None, pad_edge=False)
+    table = Table("run", "seed", "measure", "mean", "± over splits", "verdict", box=None, pad_edge=False)
     groups: dict[str, dict[int, Mapping[str, Any]]] = {}
     for folder, result in results.items():
         config = run_folder.read_config(folder)
-        accuracy = result.get("probe", {}).get("accuracy", {"mean": None, "std": None})
-        numbers = [number(accuracy[name]) for name in ("mean", "std")]
-        table.add_row(escape(str(folder)), str(config.seed), *numbers, escape(result.get("verdict", "no probe")))
+        measure = result.get("probe", {}).get("measure", "accuracy")
+        score = result.get("probe", {}).get(measure, {"mean": None, "std": None})
+        figures = [measure.replace("_", " "), *(number(score[name]) for name in ("mean", "std"))]
+        table.add_row(escape(str(folder)), str(config.seed), *figures, escape(result.get("verdict", "no probe")))
         if "probe" in result:
             alike = to_toml(config.model_copy(update={"seed": 0}))
             groups.setdefault(alike, {})[config.seed] = result
@@ -196,9 +202,9 @@ def datasets(name: str | None) -> None:
     if name is None:
         names = ("nodes", "edges", "features", "classes")
         measures = ("edge_homophily", "class_average_homophily", "node_homophily", "adjusted_homophily")
-        table = Table("name", *names, "h", "ĥ", "node", "adjusted", "here", box=None, pad_edge=False)
+        table = Table("name", *names, "h", "ĥ", "node", "adjusted", "duplicates", "here", box=None, pad_edge=False)
         for entry in known.catalogue():
-            figures = [number(entry[key]) for key in (*names, *measures)]
+            figures = [number(entry[key]) for key in (*names, *measures, "duplicates")]
             table.add_row(entry["name"], *figures, "yes" if entry["raw"] else "no")
         console.print(table)
         console.print("also: python:PACKAGE (python:stdlib), synthetic:h=0.25,nodes=10000, or a file of edges")
@@ -292,15 +298,31 @@ def _splits_line(result: Mapping[str, Any]) -> str:
 
 
 def _evaluation_table(result: Mapping[str, Any]) -> Table:
-    """Accuracy of the linear probe beside the baselines, these best first; then what else was measured."""
-    table = Table("", "value", "±", box=None, pad_edge=False)
-    for name, score in result.get("probe", {}).items():
+    """The linear probe, the training-free baselines by its measure, best first, and all other measures."""
+    table = Table("", "value", "±", "95% interval", box=None, pad_edge=False)
+    probe = result.get("probe", {})
+    for name, score in probe.items():
         if isinstance(score, Mapping):
-            table.add_row(f"probe {name}".replace("_", " "), number(score["mean"]), number(score["std"]))
-    baselines = {name: found["accuracy"] for name, found in result.get("sanity", {}).items()}
+            table.add_row(f"probe {name}".replace("_", " "), *_figures(score))
+    measure = probe.get("measure", "accuracy")
+    baselines = {name: found[measure] for name, found in result.get("sanity", {}).items()}
     for name, score in sorted(baselines.items(), key=lambda item: -item[1]["mean"]):
-        table.add_row(f"  accuracy of {name}", number(score["mean"]), number(score["std"]))
+        table.add_row(f"  {measure.replace('_', ' ')} of {name}", *_figures(score))
     for part in ("kmeans", "links", "label_free"):
         for name, value in result.get(part, {}).items():
-            table.add_row(f"{part} {name}".replace("_", " "), number(value), "")
+            table.add_row(f"{part} {name}".replace("_", " "), number(value), "", "")
     return table
+
+
+def _figures(score: Mapping[str, Any]) -> list[str]:
+    """Mean, standard deviation and interval of a score over splits."""
+    interval = score.get("interval")
+    return [number(score["mean"]), number(score["std"]), " to ".join(map(number, interval)) if interval else "–"]
+
+
+def _measure_line(result: Mapping[str, Any]) -> str:
+    """The measure of the probe and its reason, where it is not accuracy."""
+    probe = result.get("probe", {})
+    if probe.get("measure", "accuracy") == "accuracy":
+        return ""
+    return f"measured by {probe['measure'].replace('_', ' ')}: {probe['reason']}"

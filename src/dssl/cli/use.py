@@ -7,7 +7,21 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from dssl.cli.app import OutFile, Protocol, Quiet, Read, Run, Runs, Settings, app, other_graph, reads_graph
+from dssl.cli.app import (
+    ClassWeight,
+    Labels,
+    Measure,
+    OutFile,
+    Protocol,
+    Quiet,
+    Read,
+    Run,
+    Runs,
+    Settings,
+    app,
+    other_graph,
+    reads_graph,
+)
 
 if TYPE_CHECKING:
     from dssl.model.embeddings import Layout
@@ -20,6 +34,9 @@ def evaluate(
     folders: Runs,
     *,
     protocol: Protocol = None,
+    labels: Labels = None,
+    measure: Measure = None,
+    class_weight: ClassWeight = None,
     links: Annotated[
         bool | None,
         typer.Option("--links", help="Also report link prediction: hold out 15% of the edges, retrain, rank them."),
@@ -37,7 +54,13 @@ def evaluate(
     results = {}
     for folder in folders:
         with progress.Progress(str(folder) if len(folders) > 1 else "", quiet=quiet) as shown:
-            flags = {"evaluate.protocol": protocol, "evaluate.links": links}
+            flags = {
+                "evaluate.protocol": protocol,
+                "evaluate.labels": labels,
+                "evaluate.measure": measure,
+                "evaluate.class_weight": class_weight,
+                "evaluate.links": links,
+            }
             results[folder] = workflow.evaluate(folder, flags=flags, settings=settings or [], on_stage=shown.stage)
     if quiet:
         return

@@ -175,8 +175,15 @@ class TrainSettings(Section):
 class EvaluateSettings(Section):
     """The evaluation of embeddings."""
 
-    protocol: Literal["random", "geom-gcn", "linkx", "heterophilous", "public"] = setting(
-        "random", "Splits of the labelled nodes: random, or published with a data set."
+    protocol: Literal["random", "balanced", "one-per-group", "geom-gcn", "linkx", "heterophilous", "public"] = setting(
+        "random",
+        "Splits of the labelled nodes: random, random with as many training nodes per class, random with one node per "
+        "group of nodes with the same links and label, or published with a data set.",
+    )
+    labels: str = setting(
+        "",
+        "Number of training labels in random splits, such as 20/class or 1%, in place of train_share.",
+        pattern=r"^([1-9]\d*/class|\d{1,2}(\.\d+)?%)?$",
     )
     splits: int = setting(10, "Number of random splits; published splits are all used.", ge=1, le=1000)
     split_seed: int = setting(0, "Seed of the splits, independent of the seed of training.", ge=0, lt=2**32)
@@ -184,6 +191,14 @@ class EvaluateSettings(Section):
     validation_share: float = setting(0.2, "Fraction of labelled nodes that select its settings.", gt=0, lt=1)
     scaling: Literal["chosen", "global", "columns", "plain"] = setting(
         "chosen", "Column scaling before the probe; chosen picks global or columns on the validation split."
+    )
+    measure: Literal["auto", "accuracy", "balanced_accuracy", "macro_f1", "average_precision", "roc_auc"] = setting(
+        "auto",
+        "Measure of the probe; auto is accuracy, unless one class has three quarters of the labels: then average "
+        "precision for two classes, and balanced accuracy for more.",
+    )
+    class_weight: Literal["none", "balanced"] = setting(
+        "none", "Weights of the classes in the probe; balanced weighs nodes by the inverse frequency of their class."
     )
     links: bool = setting(False, "Whether to report link prediction: hold out 15% of the edges, retrain and rank them.")
 

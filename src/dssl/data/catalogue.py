@@ -275,6 +275,32 @@ MEASURED = MappingProxyType(
     }
 )
 
+# Fraction of nodes that share their (outgoing) links and their label with another, see dssl.graph.duplicates.
+DUPLICATES = MappingProxyType(
+    {
+        "cora": 0.069,
+        "citeseer": 0.134,
+        "pubmed": 0.405,
+        "texas": 0.175,
+        "wisconsin": 0.171,
+        "cornell": 0.071,
+        "cornell-2020": 0.082,
+        "squirrel": 0.770,
+        "chameleon": 0.783,
+        "actor": 0.083,
+        "cornell5": 0.002,
+        "amherst41": 0.000,
+        "reed98": 0.004,
+        "twitch-de": 0.058,
+        "minesweeper": 0.000,
+        "syn-cora-0.0": 0.000,
+        "syn-cora-0.2": 0.003,
+        "syn-cora-0.5": 0.001,
+        "syn-cora-0.8": 0.019,
+        "syn-cora-1.0": 0.011,
+    }
+)
+
 # What is published of the graphs whose files we have not seen: Penn94 in the DSSL paper, the others by PyG.
 PUBLISHED = MappingProxyType(
     {

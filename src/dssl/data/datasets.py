@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from dssl.data.catalogue import DATASETS, Dataset, Figures
+from dssl.data.catalogue import DATASETS, DUPLICATES, Dataset, Figures
 from dssl.data.published import fetch_raw, find_raw, read_raw
 from dssl.errors import DatasetError, nearest
 from dssl.graph import Graph
@@ -54,13 +54,15 @@ def catalogue() -> list[dict[str, Any]]:
     """Return one row for each known data set, with the keys of `dssl.graph.statistics.summary`, without loading any.
 
     The figures are those of the published files (a checksum makes sure of them when a graph is loaded). ``edges`` are
-    without self loops. ``raw`` is the folder on this machine or none, ``paper`` the paper's figures or none.
+    without self loops, ``duplicates`` is the fraction of nodes that share links and label with another, ``raw`` the
+    folder on this machine or none, ``paper`` the paper's figures or none.
     """
     return [
         {
             "name": dataset.name,
             **_row(asdict(dataset.figures)),
             "directed": dataset.directed,
+            "duplicates": DUPLICATES.get(dataset.name),
             "raw": find_raw(dataset),
             "paper": None if dataset.paper is None else _row(asdict(dataset.paper)),
             "note": dataset.note,

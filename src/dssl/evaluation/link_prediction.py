@@ -8,6 +8,7 @@ both ends in proportion to their degree, so that knowing the degrees alone is of
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -133,6 +134,8 @@ def _cosine(unit: NDArray[np.float32], pairs: Pairs) -> NDArray[np.float32]:
 
 def _learn(values: NDArray[np.float32], train: tuple[Pairs, Pairs], val: tuple[Pairs, Pairs]) -> Any:
     """A logistic regression on pairs; its strength has the best AUC on the validation pairs."""
+    from scipy.linalg import LinAlgWarning
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import roc_auc_score
 
@@ -144,7 +147,11 @@ def _learn(values: NDArray[np.float32], train: tuple[Pairs, Pairs], val: tuple[P
     x_val, y_val = features(np.concatenate(val)), np.arange(len(val[0]) + len(val[1])) < len(val[0])
     best: tuple[float, Any] = (-1.0, None)
     for strength in STRENGTHS:
-        model = LogisticRegression(C=strength, solver="newton-cholesky").fit(x, y)
+        with warnings.catch_warnings():
+            # An ill-conditioned Hessian, as of columns that are nearly equal, makes the solver fall back to L-BFGS.
+            for kind in (LinAlgWarning, ConvergenceWarning):
+                warnings.simplefilter("ignore", kind)
+            model = LogisticRegression(C=strength, solver="newton-cholesky").fit(x, y)
         auc = float(roc_auc_score(y_val, model.decision_function(x_val)))
         best = max(best, (auc, model), key=lambda item: item[0])
     return lambda pairs: best[1].decision_function(features(pairs))

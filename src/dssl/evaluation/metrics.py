@@ -79,7 +79,7 @@ def suitable_measure(y: ArrayLike) -> tuple[Measure, str]:
     >>> suitable_measure([0, 1, 1, -1])[0], suitable_measure([0] + 9 * [1])[0], suitable_measure([0, 2] + 9 * [1])[0]
     ('accuracy', 'average_precision', 'balanced_accuracy')
     """
-    labels = np.asarray(y)
+    labels = np.asarray(y, dtype=np.int64)
     counts = np.bincount(labels[labels >= 0])
     largest = float(counts.max() / counts.sum()) if counts.size else 0.0
     if not IMBALANCED <= largest < 1:

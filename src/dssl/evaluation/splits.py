@@ -7,6 +7,7 @@ node cannot be in two parts of it. ``origin`` describes where the splits come fr
 from __future__ import annotations
 
 import math
+import re
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,10 +19,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from dssl.data.published_splits import published_splits
 from dssl.errors import DatasetError, ProbeError, RunError
+from dssl.graph import Graph
+from dssl.graph.duplicates import duplicate_groups
 from dssl.rng import stream
 from dssl.runtime import files
 
-RANDOM = "random"
+RANDOM, BALANCED, ONE_PER_GROUP = "random", "balanced", "one-per-group"
+DRAWN = {RANDOM: "random", BALANCED: "class-balanced", ONE_PER_GROUP: "random (one node per group of duplicates)"}
 SHARES = (0.6, 0.2, 0.2)
 
 
@@ -33,16 +37,56 @@ class Split(NamedTuple):
     test: NDArray[np.int64]
 
 
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Number of labels that train the probe.
+
+    Args:
+        per_class: nodes per class, or none.
+        fraction: fraction of the labelled nodes, or none.
+
+    >>> Budget.parse("20/class"), Budget.parse("1%")
+    (Budget(per_class=20, fraction=None), Budget(per_class=None, fraction=0.01))
+    """
+
+    per_class: int | None = None
+    fraction: float | None = None
+
+    @property
+    def label(self) -> str:
+        """The budget as it is written; empty for none."""
+        if self.per_class:
+            return f"{self.per_class}/class"
+        return f"{100 * self.fraction:g}%" if self.fraction else ""
+
+    @classmethod
+    def parse(cls, text: str) -> Budget:
+        """Read ``20/class`` or ``1%``; an empty text is no budget."""
+        if not text:
+            return cls()
+        if found := re.fullmatch(r"([1-9]\d*)/class", text):
+            return cls(per_class=int(found[1]))
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)%", text)
+        if not found or not 0 < float(found[1]) < 100:
+            raise ProbeError(
+                f"the label budget {text!r} is neither a number per class (20/class) nor a percentage (1%)"
+            )
+        return cls(fraction=float(found[1]) / 100)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
     """How splits are made.
 
     Args:
-        name: ``random``, or a kind of published splits: ``geom-gcn``, ``linkx``, ``heterophilous`` or ``public``.
+        name: ``random``; ``balanced``, the same number of training nodes per class; ``one-per-group``, random splits
+            of one node per group with the same links and label; or a kind of published splits: ``geom-gcn``,
+            ``linkx``, ``heterophilous`` or ``public``.
         source: the graph's name, for published ones.
         count: number of random splits; published ones are all taken.
         shares: fractions of train, validation and test in random splits.
         seed: of random splits.
+        labels: number of training labels in random splits, ``20/class`` or ``1%``, in place of the first fraction.
     """
 
     name: str
@@ -50,6 +94,7 @@ class Protocol:
     count: int
     shares: tuple[float, float, float]
     seed: int
+    labels: str = ""
 
     @property
     def origin(self) -> str:
@@ -57,30 +102,57 @@ class Protocol:
 
         >>> Protocol(name="random", source="", count=10, shares=(0.6, 0.2, 0.2), seed=0).origin
         '10 random splits, 60/20/20, seed 0'
+        >>> Protocol(name="balanced", source="", count=1, shares=(0.6, 0.2, 0.2), seed=0, labels="20/class").origin
+        '1 class-balanced splits, 20/class, 20% validation, seed 0'
         """
-        if self.name != RANDOM:
+        if self.name not in DRAWN:
             return f"{self.name} splits as published"
-        return f"{self.count} random splits, {'/'.join(f'{100 * share:g}' for share in self.shares)}, seed {self.seed}"
+        sizes = "/".join(f"{100 * share:g}" for share in self.shares)
+        sizes = f"{self.labels}, {100 * self.shares[1]:g}% validation" if self.labels else sizes
+        return f"{self.count} {DRAWN[self.name]} splits, {sizes}, seed {self.seed}"
 
-    def splits(self, y: ArrayLike) -> list[Split]:
-        """Make the splits of nodes with the classes ``y`` (−1 where unknown), shape ``(N,)``, and check them."""
-        if self.name == RANDOM:
-            return random_splits(y, count=self.count, shares=self.shares, seed=self.seed)
-        found = published(self.source, self.name)
-        check_splits(found, y)
+    def splits(self, graph: Graph) -> list[Split]:
+        """Make the splits of the labelled nodes of a graph, as it was read, and check them."""
+        assert graph.y is not None, "asked for labelled graphs only"
+        if self.name not in DRAWN:
+            if self.labels:
+                raise ProbeError(f"labels={self.labels} applies to random splits; the {self.name} splits are published")
+            found = published(self.source, self.name)
+        else:
+            y = one_per_group(graph, seed=self.seed) if self.name == ONE_PER_GROUP else graph.y
+            found = random_splits(
+                y,
+                count=self.count,
+                shares=self.shares,
+                seed=self.seed,
+                budget=Budget.parse(self.labels),
+                balanced=self.name == BALANCED,
+            )
+        check_splits(found, graph.y)
         return found
 
 
 def random_splits(
-    y: ArrayLike, *, count: int = 10, shares: tuple[float, float, float] = SHARES, seed: int = 0
+    y: ArrayLike,
+    *,
+    count: int = 10,
+    shares: tuple[float, float, float] = SHARES,
+    seed: int = 0,
+    budget: Budget | None = None,
+    balanced: bool = False,
 ) -> list[Split]:
-    """Draw random splits of the labelled nodes, not stratified, as in the paper.
+    """Draw random splits of the labelled nodes, by default not stratified, as in the paper.
 
     Args:
         y: class of each node, −1 where unknown, shape ``(N,)``.
         count: number of splits.
         shares: fractions of train, validation and test, which add up to 1.
-        seed: split i depends on the seed, i and the number of labelled nodes only.
+        seed: split i depends on the seed, i and the number of labelled nodes only (with a number of nodes per class
+            also on the labels).
+        budget: number of training nodes, in place of the first fraction; the test part has the rest. A class gives
+            half of its nodes at most, so that every class is tested.
+        balanced: the same number of training nodes per class, as in the code of GPRGNN and BernNet: their total is the
+            first fraction, or the budget. A class with fewer nodes gives all of them, and is not tested.
 
     >>> [part.tolist() for part in random_splits([0, 1, -1, 1, 0, 1], count=1)[0]]
     [[3, 4, 5], [0], [1]]
@@ -91,15 +163,46 @@ def random_splits(
         )
     if count < 1:
         raise ProbeError(f"the number of splits is {count}; give at least 1")
-    labelled = np.flatnonzero(np.asarray(y) >= 0)
-    n = labelled.size
-    train, val = round(shares[0] * n), round(shares[1] * n)
-    if min(train, val, n - train - val) < 1:
-        raise ProbeError(
-            f"{n} labelled nodes are too few for a split into {shares}; label more, or leave the probe out"
-        )
-    orders = [stream(seed, "splits", i).permutation(labelled) for i in range(count)]
-    return [Split(*map(np.sort, np.split(order, [train, train + val]))) for order in orders]
+    labels, budget = np.asarray(y), budget or Budget()
+    labelled = np.flatnonzero(labels >= 0)
+    n, classes = labelled.size, np.unique(labels[labels >= 0])
+    train, val = round((budget.fraction or shares[0]) * n), round(shares[1] * n)
+    per_class = budget.per_class or (max(round(train / max(classes.size, 1)), 1) if balanced else None)
+    found = []
+    for i in range(count):
+        order = stream(seed, "splits", i).permutation(labelled)
+        if per_class is not None:
+            order, train = _classes_first(order, labels, classes, per_class, whole=balanced)
+        if min(train, val, n - train - val) < 1:
+            raise ProbeError(
+                f"{n} labelled nodes are too few for a split into {budget.label or shares}; "
+                "label more, or leave the probe out"
+            )
+        found.append(Split(*map(np.sort, np.split(order, [train, train + val]))))
+    return found
+
+
+def _classes_first(
+    order: NDArray[np.int64], labels: NDArray[np.int64], classes: NDArray[np.int64], per_class: int, *, whole: bool
+) -> tuple[NDArray[np.int64], int]:
+    """The order with so many nodes of each class first, and their number; all of a smaller class, or half of it."""
+    first = []
+    for label in classes:
+        own = order[labels[order] == label]
+        first.append(own[: min(per_class, own.size if whole else own.size // 2)])
+    train = np.concatenate(first)
+    return np.concatenate([train, order[~np.isin(order, train)]]), train.size
+
+
+def one_per_group(graph: Graph, *, seed: int) -> NDArray[np.int64]:
+    """Labels with one node per group of nodes with the same links and label, drawn at random; −1 for the others."""
+    assert graph.y is not None
+    order = stream(seed, "one per group").permutation(np.flatnonzero(graph.y >= 0))
+    keys = np.stack([duplicate_groups(graph)[order], graph.y[order]], axis=1)
+    kept = order[np.unique(keys, axis=0, return_index=True)[1]]
+    found = np.full_like(graph.y, -1)
+    found[kept] = graph.y[kept]
+    return found
 
 
 def check_splits(splits: Sequence[Split], y: ArrayLike, *, tested: bool = True) -> None:
@@ -145,14 +248,15 @@ def published(source: str, name: str) -> list[Split]:
     return [Split(*(np.sort(part) for part in split)) for split in found[name]]
 
 
-def kept(path: Path, y: ArrayLike, protocol: Protocol) -> list[Split]:
+def kept(path: Path, graph: Graph, protocol: Protocol) -> list[Split]:
     """Return the splits in a file if they are the protocol's; if not, make them and write the file."""
+    assert graph.y is not None
     if path.exists():
-        splits, origin = load(path, y)
+        splits, origin = load(path, graph.y)
         if origin == protocol.origin:
             return splits
-    splits = protocol.splits(y)
-    save(path, splits, num_nodes=np.asarray(y).size, origin=protocol.origin)
+    splits = protocol.splits(graph)
+    save(path, splits, num_nodes=graph.num_nodes, origin=protocol.origin)
     return splits
 
 

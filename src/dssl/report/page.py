@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources, util
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dssl.config.fields import changed, values
 from dssl.config.toml import to_toml
@@ -173,14 +173,16 @@ def _comparison_page(found: Sequence[Facts], on_stage: Callable[[str], None]) ->
             curves.append({"at": page.chart(chart), "title": title, "words": words})
     looks = {name: at for at, name in enumerate(names)}
     scores = {
-        name: facts.evaluation["probe"]["accuracy"]
+        name: _score(facts.evaluation["probe"], _measure(facts))
         for name, facts in zip(names, found, strict=True)
         if "probe" in facts.evaluation
     }
+    measures = {_measure(facts) for facts in found if "probe" in facts.evaluation}
     return page.render(
         "comparison.html",
         runs=[_row(name, facts) for name, facts in zip(names, found, strict=True)],
-        accuracy=page.chart(charts.intervals(_with_baseline(scores, found), looks)) if scores else None,
+        scores=page.chart(charts.intervals(_with_baseline(scores, found), looks)) if scores else None,
+        measure=_words(measures.pop() if len(measures) == 1 else "score"),
         one_graph=len({facts.summary.get("name") for facts in found}) == 1,
         missing=[facts.evaluate for facts in found if not facts.evaluation],
         curves=curves,
@@ -195,7 +197,7 @@ def _row(name: str, facts: Facts) -> dict[str, Any]:
     return {
         "name": name,
         "facts": facts,
-        "accuracy": facts.evaluation.get("probe", {}).get("accuracy"),
+        "score": _score(facts.evaluation["probe"], _measure(facts)) if "probe" in facts.evaluation else None,
         "best": _best_baseline(facts),
         "worst": worst,
         "seconds": facts.environment.seconds,
@@ -225,8 +227,22 @@ def _best_baseline(facts: Facts) -> tuple[str, ScoreRecord] | None:
     sanity = facts.evaluation.get("sanity", {})
     if not sanity:
         return None
-    name = max(sanity, key=lambda name: sanity[name]["accuracy"]["mean"])
-    return sanity[name].get("title", name), sanity[name]["accuracy"]
+    scores = {name: _score(baseline, _measure(facts)) for name, baseline in sanity.items()}
+    name = max(scores, key=lambda name: scores[name]["mean"])
+    return sanity[name].get("title", name), scores[name]
+
+
+def _measure(facts: Facts) -> str:
+    """The measure of the probe that suits the labels, or that was asked for."""
+    return facts.evaluation.get("probe", {}).get("measure", "accuracy")
+
+
+def _words(measure: str) -> str:
+    return measure.replace("_", " ")
+
+
+def _score(record: Mapping[str, object], measure: str) -> ScoreRecord:
+    return cast("ScoreRecord", record[measure])
 
 
 def _different(found: Sequence[Facts]) -> list[dict[str, Any]]:
@@ -241,7 +257,7 @@ def _different(found: Sequence[Facts]) -> list[dict[str, Any]]:
 
 
 def _seeds(found: Sequence[Facts]) -> list[dict[str, Any]]:
-    """For runs that differ in the seed alone, the accuracy with its spread over seeds and over splits."""
+    """For runs that differ in the seed alone, the score with its spread over seeds and over splits."""
     from dssl.errors import DsslError
     from dssl.evaluation.metrics import across_seeds
 
@@ -253,7 +269,7 @@ def _seeds(found: Sequence[Facts]) -> list[dict[str, Any]]:
     told = []
     for group in groups.values():
         try:
-            spread = across_seeds([facts.evaluation for facts in group])["accuracy"] if len(group) > 1 else None
+            spread = across_seeds([facts.evaluation for facts in group])[_measure(group[0])] if len(group) > 1 else None
         except DsslError:  # evaluated on different splits
             spread = None
         if spread is not None:
@@ -317,16 +333,18 @@ def _class_sizes(summary: Mapping[str, Any], names: Sequence[str]) -> dict[str, 
 
 
 def _results(facts: Facts, page: Page) -> dict[str, Any]:
-    """The accuracy, the baselines, and the other measures."""
+    """The scores of the embedding and of the baselines, and all other measures."""
     result = facts.evaluation
     probe, sanity = result.get("probe", {}), result.get("sanity", {})
     found: dict[str, Any] = {"at": None, "rows": [], "free": [], "links": [], "origin": "", "evaluated": bool(result)}
-    if "accuracy" in probe:
-        baselines = sorted(sanity, key=lambda name: -sanity[name]["accuracy"]["mean"])
+    if probe:
+        measure = _measure(facts)
+        found["measure"] = _words(measure)
+        found["reason"] = probe.get("reason", "") if measure != "accuracy" else ""
+        scores = {name: _score(baseline, measure) for name, baseline in sanity.items()}
+        baselines = sorted(scores, key=lambda name: -scores[name]["mean"])
         own = f"this embedding ({facts.config.method.name})"
-        rows = {own: probe["accuracy"]} | {
-            sanity[name].get("title", name): sanity[name]["accuracy"] for name in baselines
-        }
+        rows = {own: _score(probe, measure)} | {sanity[name].get("title", name): scores[name] for name in baselines}
         found["at"] = page.chart(charts.intervals(rows, {own: 0}))
         found["rows"] = [{"name": name, "score": score, "own": name == own} for name, score in rows.items()]
         found["macro_f1"] = probe.get("macro_f1")

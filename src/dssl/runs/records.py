@@ -111,18 +111,31 @@ class _Choice(TypedDict):
 class ProbeRecord(TypedDict, total=False):
     """The linear probe."""
 
+    measure: str
+    reason: str
+    class_weight: str
     accuracy: ScoreRecord
+    balanced_accuracy: ScoreRecord
     macro_f1: ScoreRecord
+    average_precision: ScoreRecord
     roc_auc: ScoreRecord
     val_accuracy: ScoreRecord
+    val_balanced_accuracy: ScoreRecord
+    val_macro_f1: ScoreRecord
+    val_average_precision: ScoreRecord
+    val_roc_auc: ScoreRecord
     chosen: list[_Choice]
 
 
 class BaselineRecord(TypedDict, total=False):
-    """A training-free baseline: number of columns, accuracy, and its name in words."""
+    """A training-free baseline: number of columns, accuracy and the probe's measure, and its name in words."""
 
     dim: int
     accuracy: ScoreRecord
+    balanced_accuracy: ScoreRecord
+    macro_f1: ScoreRecord
+    average_precision: ScoreRecord
+    roc_auc: ScoreRecord
     title: str
 
 

@@ -250,12 +250,13 @@ def evaluate(
         count=options.splits,
         shares=options.shares,
         seed=options.split_seed,
+        labels=options.labels,
     )
     described: dict[str, Any] = {}
     parts: list[Split] = []
     if graph.y is not None:
         try:
-            parts = splits.kept(folder / run_folder.SPLITS, graph.y, protocol)
+            parts = splits.kept(folder / run_folder.SPLITS, graph, protocol)
             described["splits"] = splits.summary(parts, graph.y, protocol)
         except ProbeError as error:  # too few labels to split
             described["skipped"] = {"probe": str(error)}
@@ -265,6 +266,8 @@ def evaluate(
         vectors.values,
         splits=parts,
         scalings=SCALINGS if options.scaling == "chosen" else (options.scaling,),
+        measure=None if options.measure == "auto" else options.measure,
+        class_weight=options.class_weight,
         seed=options.split_seed,
         random_encoder=_untrained(config, graph) if parts and config.method.traits.encoder else None,
         factors=_factors(folder, graph).nodes if run_folder.num_factors(config) else None,

@@ -16,6 +16,9 @@ from dssl.config.resolve import resolve, uses
 from dssl.config.schema import GraphSettings
 from dssl.data.load import FOR_FILES, is_file, read_graph
 from dssl.errors import ConfigError, RunError, require
+from dssl.evaluation.metrics import Measure, suitable_measure
+from dssl.evaluation.probe import ClassWeight
+from dssl.evaluation.splits import DRAWN
 from dssl.graph import Graph
 from dssl.model.storage import CONFIG
 from dssl.runtime import files
@@ -35,7 +38,7 @@ class Line:
 
     Args:
         name: the method or baseline.
-        accuracy: of the linear probe, in percent, by seed and split.
+        score: measure of the linear probe, in percent, by seed and split.
         nmi: of k-means, in percent, by seed.
         links: area under the curve of hidden links, in percent, by seed.
         seconds: of each training.
@@ -44,7 +47,7 @@ class Line:
     """
 
     name: str
-    accuracy: Cell | None
+    score: Cell | None
     nmi: Cell | None
     links: Cell | None
     seconds: tuple[float, ...]
@@ -76,17 +79,19 @@ class Comparison:
         lines: results, baselines first.
         notes: the terms of the comparison, and then sentences on how to read it.
         failed: sentences on methods that could not be trained.
+        measure: measure of the linear probe.
     """
 
     graph: str
     lines: Sequence[Line]
     notes: Sequence[str]
     failed: Sequence[str] = field(default_factory=list)
+    measure: Measure = "accuracy"
 
     @property
     def measures(self) -> dict[str, str]:
         """Attribute of a `Line` by what it is called, those that were measured."""
-        every = {"accuracy": "accuracy", "NMI": "nmi", "link AUC": "links"}
+        every = {self.measure.replace("_", " "): "score", "NMI": "nmi", "link AUC": "links"}
         return {name: at for name, at in every.items() if any(getattr(line, at) is not None for line in self.lines)}
 
     @property
@@ -138,6 +143,9 @@ def compare(
     seeds: int = 3,
     splits: int = 10,
     protocol: str = "random",
+    labels: str = "",
+    measure: Measure | None = None,
+    class_weight: ClassWeight = "none",
     links: bool | None = None,
     settings: Mapping[str, Any] | None = None,
     workers: int = 1,
@@ -152,7 +160,10 @@ def compare(
         methods: names of methods, ``sanity`` for the baselines, ``all`` for everything.
         seeds: trainings of each method.
         splits: random splits that each is evaluated on.
-        protocol: ``random``, or the name of published splits.
+        protocol: ``random``, ``balanced``, ``one-per-group``, or the name of published splits.
+        labels: number of training labels, ``20/class`` or ``1%``.
+        measure: measure of the linear probe; by default the one that suits the labels.
+        class_weight: weights of the classes in the probe.
         links: whether links are hidden and ranked; by default only where there are no labels.
         settings: settings of the encoder and the training for every method, by dotted path.
         workers: parallel trainings; timings are only comparable with 1.
@@ -168,13 +179,26 @@ def compare(
         raise ConfigError(f"graph {source.source!r} has no labels; leave out --no-links, so that links are ranked")
     if links and source.directed:
         raise ConfigError("links are hidden and ranked without their direction; leave out --directed")
+    suited, reason = suitable_measure([] if graph.y is None else graph.y)
+    by = measure or suited
     entries = [
-        replace(entry, job=replace(entry.job, hide_links=links, splits=splits, protocol=protocol))
+        replace(
+            entry,
+            job=replace(
+                entry.job,
+                hide_links=links,
+                splits=splits,
+                protocol=protocol,
+                labels=labels,
+                measure=by,
+                class_weight=class_weight,
+            ),
+        )
         for entry in _entries(source, graph, tuple(methods), seeds=seeds, settings=settings or {})
     ]
     jobs = list(experiments.jobs_by_key(entry.job for entry in entries).values())
     for job in jobs[:1]:
-        judge.splits_of(job, graph)  # a protocol that the graph does not have is reported before anything is trained
+        judge.splits_of(job)  # a protocol that the graph does not have is reported before anything is trained
     on_plan(len(jobs))
     done = experiments.run(jobs, out / "runs", workers=workers, fresh=True, on_record=on_record)
     failed = [f"{record.row}: {record.error}" for record in done if record.error]
@@ -183,11 +207,13 @@ def compare(
         raise RunError("nothing could be compared: " + "; ".join(causes if len(causes) == 1 else dict.fromkeys(failed)))
     records = {record.key: record for record in done if not record.error}
     results = [(entry, records[entry.job.key]) for entry in entries if entry.job.key in records]
-    notes = _notes(graph, directed=source.directed, seeds=seeds, splits=splits, protocol=protocol, links=links)
+    notes = _notes(graph, jobs[0], directed=source.directed, seeds=seeds)
+    if by != "accuracy":
+        notes.append(f"Measure: {by.replace('_', ' ')}, {'as asked for' if by == measure else 'since ' + reason}.")
     if settings:
         given = ", ".join(f"`{path}={value}`" for path, value in settings.items())
         notes.append(f"Set for all methods that have it: {given}.")
-    found = Comparison(graph.name or source.source, _lines(results), notes, list(dict.fromkeys(failed)))
+    found = Comparison(graph.name or source.source, _lines(results), notes, list(dict.fromkeys(failed)), by)
     written = [out / "compare.md", out / "compare.csv"]
     files.write_text(written[0], found.markdown())
     files.write_text(written[1], found.csv())
@@ -233,7 +259,7 @@ def _lines(results: Results) -> list[Line]:
     return [
         Line(
             name,
-            _cell(found, "accuracy"),
+            _cell(found, found[0][0].job.measure),
             _cell(found, "nmi"),
             _cell(found, "link_auc"),
             tuple(record.fit_seconds for _, record in found if record.fit_seconds is not None),
@@ -249,13 +275,13 @@ def _cell(found: Results, measure: str) -> Cell | None:
     return Cell(known) if known else None
 
 
-def _notes(graph: Graph, *, directed: bool, seeds: int, splits: int, protocol: str, links: bool) -> list[str]:
+def _notes(graph: Graph, job: Job, *, directed: bool, seeds: int) -> list[str]:
     ways = "one way (for baselines both ways)" if directed else "both ways"
     what = f"{graph.num_nodes:,} nodes, links {ways}; {seeds} seed{'s' if seeds > 1 else ''}."
     if graph.y is not None:
-        kind = f"{splits} random 60/20/20 splits" if protocol == "random" else f"the {protocol} splits"
-        what += f" Accuracy of a linear probe on {kind} and NMI of k-means, in percent."
-    if links:
+        measure = job.measure.replace("_", " ").capitalize()
+        what += f" {measure} of a linear probe on {_splits(job)} and NMI of k-means, in percent."
+    if job.hide_links:
         what += " Link AUC in percent: 15% of the links, the same for all, were hidden, and are told from random pairs."
     return [
         what,
@@ -268,9 +294,16 @@ def _notes(graph: Graph, *, directed: bool, seeds: int, splits: int, protocol: s
     ]
 
 
+def _splits(job: Job) -> str:
+    if job.protocol not in DRAWN:
+        return f"the {job.protocol} splits"
+    kind = f"{job.splits} {DRAWN[job.protocol]}"
+    return f"{kind} splits with {job.labels} labels" if job.labels else f"{kind} 60/20/20 splits"
+
+
 def _picture(found: Comparison, path: Path) -> list[Path]:
     """Accuracy (or the AUC of links) over the seconds of training."""
-    at = "accuracy" if "accuracy" in found.measures else "links"
+    at = "score" if "score" in found.measures.values() else "links"
     points = {
         line.name: (sum(line.seconds) / len(line.seconds), cell.mean, cell.over_splits)
         for line in found.lines
@@ -278,6 +311,6 @@ def _picture(found: Comparison, path: Path) -> list[Path]:
     }
     if not points:
         return []
-    what = "accuracy" if at == "accuracy" else "AUC of hidden links"
+    what = found.measure.replace("_", " ") if at == "score" else "AUC of hidden links"
     charts.trade_off(points, path, title=f"Methods on {found.graph}", measure=f"{what}, percent", hollow=SANITY)
     return [path]

@@ -18,6 +18,8 @@ from typing import Any
 
 from dssl.config.recipes import read_recipe, split_recipe
 from dssl.errors import RunError
+from dssl.evaluation.metrics import Measure
+from dssl.evaluation.probe import ClassWeight
 from dssl.runtime.processes import pool
 from dssl.studies import judge
 from dssl.studies.records import Record, View, append, records, slug
@@ -36,13 +38,17 @@ class Job:
         splits: number of random splits of the labelled nodes.
         split_seed: their seed.
         shares: fractions of train, validation and test in random splits.
-        protocol: ``random``, or the name of published splits: ``geom-gcn``, ``linkx``, ``public``.
+        protocol: ``random``, ``balanced``, ``one-per-group``, or the name of published splits.
         hide_links: train without some links, and rank those.
         views: views of the model that are evaluated: the whole ``embedding``, its ``trained`` columns, or
             ``factorwise``, the trained columns and the mean of the neighbours' for each factor.
         clusters: whether k-means is run.
         read: options to read the files of the graph, and ``stamp``, which changes when they do; ``directed`` also
             for a data set, whose links count both ways without it.
+        labels: number of training labels, ``20/class`` or ``1%``, in place of the first fraction.
+        measure: measure by which the probe chooses its settings on validation.
+        class_weight: weights of the classes in the probe.
+        budgets: further label budgets that the same vectors are evaluated with.
     """
 
     graph: str
@@ -58,6 +64,10 @@ class Job:
     views: tuple[View, ...] = ("embedding",)
     clusters: bool = False
     read: Mapping[str, Any] = field(default_factory=dict)
+    labels: str = ""
+    measure: Measure = "accuracy"
+    class_weight: ClassWeight = "none"
+    budgets: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -86,27 +86,44 @@ def holds(record: Record, job: Job) -> bool:
     return all(now[path] == value for path, value in record.resolved.items() if path in now)
 
 
-def splits_of(job: Job, graph: Graph) -> Sequence[Split]:
-    """The splits that a job is evaluated on; none without labels."""
+def splits_of(job: Job, labels: str | None = None) -> Sequence[Split]:
+    """The splits that a job is evaluated on, from its graph as it is read; none without labels.
+
+    Args:
+        job: the job.
+        labels: another label budget than the job's.
+    """
+    graph = _read(job.graph, _options(job))
     if graph.y is None or not job.splits:
         return []
-    protocol = Protocol(name=job.protocol, source=job.graph, count=job.splits, shares=job.shares, seed=job.split_seed)
-    return protocol.splits(graph.y)
+    protocol = Protocol(
+        name=job.protocol,
+        source=job.graph,
+        count=job.splits,
+        shares=job.shares,
+        seed=job.split_seed,
+        labels=job.labels if labels is None else labels,
+    )
+    return protocol.splits(graph)
 
 
 def graph_of(job: Job) -> tuple[Graph, LinkTask | None]:
     """The graph that a job is trained on, and the held-out links if there are some."""
-    graph = _load(job.graph, tuple((name, value) for name, value in job.read.items() if name != "stamp"))
+    options = ReadOptions(source=job.graph, **dict(_options(job)))
+    graph = links(_read(job.graph, _options(job)), directed=options.directed, self_loops="remove")
     if not job.hide_links:
         return graph, None
     task = link_prediction.hold_out(graph, seed=job.split_seed)
     return task.graph, task
 
 
+def _options(job: Job) -> tuple[tuple[str, Any], ...]:
+    return tuple((name, value) for name, value in job.read.items() if name != "stamp")
+
+
 @lru_cache(maxsize=2)
-def _load(source: str, read: tuple[tuple[str, Any], ...]) -> Graph:
-    options = ReadOptions(source=source, **dict(read))
-    return links(read_graph(options), directed=options.directed, self_loops="remove")
+def _read(source: str, read: tuple[tuple[str, Any], ...]) -> Graph:
+    return read_graph(ReadOptions(source=source, **dict(read)))
 
 
 def _train(job: Job) -> Result:
@@ -119,7 +136,7 @@ def _train(job: Job) -> Result:
         result["health"] = {name: model.metrics_[-1][name] for name in HEALTH if name in model.metrics_[-1]}
     if model.warnings_:
         result["warnings"] = model.warnings_
-    splits = splits_of(job, graph)
+    splits = splits_of(job)
     factors = model.factors(graph).nodes if model.config.method.name == "dssl" else None
     for view in job.views:
         ranked = None if view == "factorwise" else task  # its many columns would take long on pairs
@@ -137,28 +154,17 @@ def _train(job: Job) -> Result:
 
 def _baseline(job: Job) -> Result:
     graph, task = graph_of(job)
-    splits = splits_of(job, graph)
+    splits = splits_of(job)
     if job.baseline == "majority":
         assert graph.y is not None
-        accuracy = list(baselines.majority(graph.y, splits)["accuracy"].values)
-        return {"views": {"embedding": {"width": 0, "probe": {"accuracy": accuracy}}}}
-    dim = int(job.settings.get("dim", baselines.MOST))
-    for name, columns, cost in _timed(baselines.baseline_features(graph, dim=dim)):
-        if name == job.baseline:
-            return {"views": {"embedding": _measured(job, graph, task, splits, columns.copy())}, **cost}
-    raise RunError(f"graph {job.graph!r} has no baseline {job.baseline!r} (no features or no links)")
-
-
-def _timed(
-    features: Iterator[tuple[str, NDArray[np.float32]]],
-) -> Iterator[tuple[str, NDArray[np.float32], dict[str, float]]]:
-    """Each baseline with what it cost."""
-    while True:
-        with _Cost() as cost:
-            found = next(features, None)
-        if found is None:
-            return
-        yield *found, cost.figures
+        scores = baselines.majority(graph.y, splits)
+        return {"views": {"embedding": {"width": 0, "probe": {name: list(scores[name].values) for name in scores}}}}
+    with _Cost() as cost:
+        columns = baselines.baseline(job.baseline, graph, dim=int(job.settings.get("dim", baselines.MOST)))
+        if columns is None:
+            raise RunError(f"graph {job.graph!r} has no baseline {job.baseline!r} (no features or no links)")
+        columns = baselines.narrowed(columns, int(job.settings.get("width", columns.shape[1])))
+    return {"views": {"embedding": _measured(job, graph, task, splits, columns.copy())}, **cost.figures}
 
 
 class _Cost:
@@ -187,9 +193,12 @@ def _measured(
     result: Result = {"width": columns.shape[1], "label_free": free}
     if splits:
         assert graph.y is not None
-        found = probe.linear_probe(columns, graph.y, splits)
+        found = probe.linear_probe(columns, graph.y, splits, measure=job.measure, class_weight=job.class_weight)
         result["probe"] = {name: list(score.values) for name, score in found.scores.items()}
-        result["probe"]["val_accuracy"] = list(found.validation.values)
+        result["probe"][f"val_{job.measure}"] = list(found.validation.values)
+        for budget in job.budgets:
+            scores = probe.linear_probe(columns, graph.y, splits_of(job, budget), measure=job.measure).scores
+            result.setdefault("budgets", {})[budget] = list(scores[job.measure].values)
         if job.clusters:
             result["kmeans"] = evaluate.kmeans(columns, graph.y, seed=job.split_seed)
     if task is not None:

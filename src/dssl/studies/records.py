@@ -27,6 +27,7 @@ class ViewResult(BaseModel):
         probe: values of each split, by measure: ``accuracy``, ``val_accuracy``, ``macro_f1``, ….
         kmeans: ``nmi``, ``ari`` and ``accuracy`` of k-means.
         links: AUC and average precision of held-out links, by scorer and kind of negatives.
+        budgets: values of each split of the job's measure, by label budget.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -36,9 +37,10 @@ class ViewResult(BaseModel):
     probe: dict[str, list[float]] = {}
     kmeans: dict[str, float] = {}
     links: dict[str, float] = {}
+    budgets: dict[str, list[float]] = {}
 
     def percent(self, measure: str) -> tuple[float, ...]:
-        """A measure in percent: one of the probe for each split, or ``nmi``, ``link_auc``, ``link_auc_degree``.
+        """A measure in percent: one of the probe or a label budget for each split, or ``nmi``, ``link_auc``, ….
 
         Empty if it was not measured.
         """
@@ -47,7 +49,7 @@ class ViewResult(BaseModel):
         elif measure in LINK_AUC:
             found = [self.links[LINK_AUC[measure]]] if self.links else []
         else:
-            found = self.probe.get(measure, [])
+            found = self.budgets.get(measure) or self.probe.get(measure, [])
         return tuple(100 * value for value in found)
 
 
@@ -82,6 +84,9 @@ class Record(BaseModel):
     shares: list[float] = []
     protocol: str = "random"
     labels: str = ""
+    measure: str = "accuracy"
+    class_weight: str = "none"
+    budgets: list[str] = []
     hide_links: bool = False
     clusters: bool = False
     read: dict[str, Any] = {}

@@ -3,10 +3,11 @@ r"""Search for settings: ``dssl tune GRAPH`` evaluates settings, and writes the 
 Optuna proposes settings from a space, each is trained once, and a criterion ranks the vectors:
 
 ``validation``
-    the accuracy of the linear probe on validation nodes. The test part of the first split of the run's protocol is set
-    aside before the search, and no label in it is ever read; the other labelled nodes are split anew into train and
-    validation, several times, in the same proportion. ``dssl evaluate RUN --set splits=1`` then tests on nodes that the
-    search never saw; other splits test on nodes that it chose by, as in most papers.
+    the measure of the linear probe on validation nodes: accuracy, or the one that suits the labels. The test part of
+    the first split of the run's protocol is set aside before the search, and its labels are never used; the other
+    labelled nodes are split again into train and validation, several times, in the same proportion. ``dssl evaluate RUN
+    --set splits=1`` then tests on nodes that the search never used; other splits contain test nodes that it selected
+    by, as in most papers.
 ``effective-rank``, ``calinski-harabasz``
     label-free measures of `dssl.evaluation.label_free.label_free`, the higher the better.
 ``loss``
@@ -39,6 +40,7 @@ from dssl.config.toml import to_toml
 from dssl.data.load import read_graph, with_full_paths
 from dssl.errors import ConfigError, DsslError, RunError, nearest, require
 from dssl.evaluation.label_free import label_free
+from dssl.evaluation.metrics import Measure, suitable_measure
 from dssl.evaluation.probe import SCALINGS, linear_probe
 from dssl.evaluation.splits import Protocol, Split
 from dssl.graph import Graph
@@ -156,11 +158,18 @@ class Judge:
                     f"graph {self.config.graph.source!r} has no labels to select by; "
                     "give some with --nodes, or use --select calinski-harabasz"
                 )
-            self.parts(graph.y)
+            self.parts(graph)
         return graph
 
-    def parts(self, y: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[Split]]:
-        """The labels that the search may see, −1 elsewhere, and splits of them with an empty test part."""
+    def measure(self, y: NDArray[np.int64]) -> Measure:
+        """The measure of the validation nodes: as set, or the one that suits the labels."""
+        asked = self.config.evaluate.measure
+        return suitable_measure(y)[0] if asked == "auto" else asked
+
+    def parts(self, graph: Graph) -> tuple[NDArray[np.int64], list[Split]]:
+        """The labels that the search may use, −1 elsewhere, and splits of them with an empty test part."""
+        assert graph.y is not None
+        y = graph.y
         options = self.config.evaluate
         protocol = Protocol(
             name=options.protocol,
@@ -168,8 +177,9 @@ class Judge:
             count=1,
             shares=options.shares,
             seed=options.split_seed,
+            labels=options.labels,
         )
-        first = protocol.splits(y)[0]
+        first = protocol.splits(graph)[0]
         rest = np.concatenate([first.train, first.val])
         seen = np.full_like(y, -1)
         seen[rest] = y[rest]
@@ -206,8 +216,16 @@ class Judge:
             assert graph.y is not None, "seen by check"
             scaling = config.evaluate.scaling
             scalings = SCALINGS if scaling == "chosen" else (scaling,)
-            seen, splits = self.parts(graph.y)
-            found["validation"] = linear_probe(values, seen, splits, scalings=scalings, tested=False).validation.mean
+            seen, splits = self.parts(graph)
+            found["validation"] = linear_probe(
+                values,
+                seen,
+                splits,
+                measure=self.measure(seen),
+                class_weight=config.evaluate.class_weight,
+                scalings=scalings,
+                tested=False,
+            ).validation.mean
         return found
 
 

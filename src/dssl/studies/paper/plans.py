@@ -52,12 +52,16 @@ class Options:
         methods: names of methods, and ``sanity``; none for all.
         seeds: trainings per cell, or none for the table's own number.
         quick: few splits and epochs, small graphs: a smoke test.
+        rows: rows of the table of regret; none for all.
+        budgets: label budgets that the table of regret shows; none for all.
     """
 
     datasets: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
     seeds: int | None = None
     quick: bool = False
+    rows: tuple[str, ...] = ()
+    budgets: tuple[str, ...] = ()
 
 
 def nothing(_: Options) -> list[Entry]:
@@ -178,7 +182,11 @@ def catalogue_graphs() -> tuple[str, ...]:
 def graphs_of(options: Options, usual: Sequence[str]) -> list[str]:
     """Names of the selected graphs, or the usual ones; small ones alone in a smoke test."""
     chosen = [find(name).name for name in options.datasets] or list(usual)
-    return [name for name in chosen if not options.quick or (DATASETS[name].figures.nodes or 0) < SMALL]
+    return [name for name in chosen if not options.quick or _nodes(name) < SMALL]
+
+
+def _nodes(name: str) -> int:
+    return (DATASETS[name].figures.nodes or 0) if name in DATASETS else SMALL
 
 
 def seeds_of(options: Options, usual: int) -> range:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dssl.errors import ConfigError, RunError, nearest, require
 from dssl.runtime import files
-from dssl.studies import charts, experiments
+from dssl.studies import charts, experiments, regret
 from dssl.studies.entries import Entry, Results
 from dssl.studies.experiments import Job
 from dssl.studies.paper import figures, plans, tables
@@ -124,6 +124,37 @@ def write_table(build: tables.Build, made: Made) -> list[Path]:
     return written
 
 
+def plan_regret(options: Options) -> list[Entry]:
+    """The entries of the table of regret."""
+    for budget in options.budgets:
+        if budget not in regret.MEASURES:
+            known = ", ".join(regret.MEASURES)
+            raise ConfigError(f"unknown budget {budget!r}{nearest(budget, regret.MEASURES)}; use {known}")
+    wanted = list(options.datasets) or plans.graphs_of(replace(options, datasets=()), regret.graphs())
+    return regret.plan(wanted, options.rows, seeds=options.seeds, quick=options.quick)
+
+
+def write_regret(made: Made) -> list[Path]:
+    """Write the table of regret as Markdown and CSV."""
+    scores = regret.Scores.of(made.results)
+    trained = sum(not record.baseline for record in made.records)
+    notes = [
+        "Mean / largest number of points behind the best row, over graphs. Linear probe (strength and scaling by "
+        "validation), random splits with the given training labels and 20% validation; links are ranked by a logistic "
+        "regression on pairs against degree-matched negatives, clusters by k-means. Records: `runs/`; every value: "
+        "`regret.csv`.",
+        "",
+        f"{len(made.records)} records, {trained} of them trainings.",
+    ]
+    notes = [QUICK_NOTE, "", *notes] if made.options.quick else notes
+    written = [made.out / f"{made.name}.md", made.out / f"{made.name}.csv"]
+    remarks = [*dict.fromkeys(made.failed), *_time(made.records)]
+    page = regret.markdown(scores, notes=notes, remarks=remarks, measures=made.options.budgets)
+    files.write_text(written[0], page)
+    files.write_text(written[1], regret.csv(scores))
+    return written
+
+
 def _time(records: Sequence[Record]) -> list[str]:
     """A sentence on the time of all records of a table."""
     seconds = sum(record.seconds for record in records)
@@ -149,6 +180,7 @@ STUDIES: dict[str, Study] = {
     "published": _table(plans.published, tables.published),
     "factors": _table(plans.factors, tables.factors),
     "summary": _table(plans.summary, tables.summary),
+    "regret": Study(plan_regret, write_regret),
     "figures": Study(
         figures.plan,
         lambda made: figures.write(made.options, made.out, made.results, made.failed, made.on_record),

@@ -1,0 +1,54 @@
+"""Nodes with the same links, duplicates as far as the links go.
+
+Some published graphs contain many of them (Platonov et al., ICLR 2023, on Chameleon and Squirrel). If duplicates with
+one label are spread over train and test, a classifier that memorises neighbourhoods is rewarded.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dssl.graph.graph import Graph
+from dssl.rng import stream
+
+
+def duplicate_groups(graph: Graph) -> NDArray[np.int64]:
+    """Number the nodes such that those with the same set of (outgoing) neighbours have the same number.
+
+    Weights and self loops are ignored. A node without such links is a group of its own. Sets are compared by two random
+    sums of 64 bits over the neighbours, in time linear in the links.
+
+    Args:
+        graph: any graph, N nodes.
+
+    Returns:
+        Group of each node, from 0, shape ``(N,)``.
+
+    >>> duplicate_groups(Graph.from_edges([0, 1, 0, 1], [2, 2, 3, 3], num_nodes=6)).tolist()
+    [0, 0, 1, 1, 2, 3]
+    """
+    plain = graph.without_self_loops()
+    size = plain.num_nodes
+    draw, sums = stream(0, "duplicates").integers(np.iinfo(np.int64).max, size=(2, size, 2))
+    linked = np.diff(plain.indptr) > 0  # the others keep a random number of their own
+    if plain.num_arcs:
+        with np.errstate(over="ignore"):
+            sums[linked] = np.add.reduceat(draw[plain.indices], plain.indptr[:-1][linked], axis=0)
+    _, groups = np.unique(sums, axis=0, return_inverse=True)
+    _, first, groups = np.unique(groups.ravel(), return_index=True, return_inverse=True)
+    order = np.empty(len(first), np.int64)
+    order[np.argsort(first)] = np.arange(len(first))
+    return order[groups]
+
+
+def duplicate_fraction(graph: Graph) -> float:
+    """Fraction of nodes that share their links, and their label if there are labels, with another node.
+
+    >>> duplicate_fraction(Graph.from_edges([0, 0, 0], [1, 2, 3], y=[0, 1, 1, 0]))
+    0.5
+    """
+    groups = duplicate_groups(graph)
+    keys = np.stack([groups, np.zeros_like(groups) if graph.y is None else graph.y], axis=1)
+    _, at, counts = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
+    return float((counts[at.ravel()] > 1).mean()) if graph.num_nodes else 0.0

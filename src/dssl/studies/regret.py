@@ -1,0 +1,285 @@
+"""The table of regret: how far each row is behind the best, over graphs and label budgets: ``dssl reproduce regret``.
+
+Rows are data (`rows`): a training or a training-free baseline each, with the settings of its jobs. One training serves
+all label budgets and the clusters; links are held out in a training of their own. The regret of a row on a graph is the
+best mean of all rows less its own, in points: its mean and its largest value over graphs are shown, at equal width (64
+columns at most) and at any width, for the graphs of the design and for the others apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dssl.config.methods import METHODS
+from dssl.config.resolve import resolve
+from dssl.data.catalogue import DATASETS
+from dssl.data.datasets import available
+from dssl.data.load import load
+from dssl.errors import ConfigError, DsslError, nearest
+from dssl.studies.entries import QUICK, Entry, Results, method_settings
+from dssl.studies.experiments import Job
+from dssl.studies.paper import numbers
+from dssl.studies.records import View
+from dssl.studies.results_table import csv_text, markdown_rows
+
+WIDTH = 64
+BUDGETS = ("60%", "5%", "1%", "20/class")
+LINKS, CLUSTERS = "link_auc_degree", "nmi"
+MEASURES = {**{budget: f"{budget} labels" for budget in BUDGETS}, LINKS: "links (AUC)", CLUSTERS: "clusters (NMI)"}
+DESIGN = (
+    *("cora", "citeseer", "texas", "wisconsin", "chameleon", "squirrel", "reed98", "twitch-de"),
+    *("syn-cora-0.2", "syn-cora-0.5", "syn-cora-0.8"),
+)
+SMALL = 1000  # nodes below which a graph has ten splits, others five
+LARGEST = ("pubmed", "cornell5", "minesweeper", "twitch-de")  # where slow methods have one seed
+FAST = ("dssl", "dgi", "cca-ssg", "gae")  # methods with three seeds on all graphs
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of the table.
+
+    Args:
+        name: its name.
+        settings: settings of the training, or ``dim`` and ``width`` of a baseline.
+        baseline: name of a training-free baseline, or empty.
+        view: view of the model.
+        read: options to read the graph, such as its directions.
+        links: whether held-out links are ranked too.
+        method: method whose recipe for the graph comes first, or empty.
+    """
+
+    name: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    baseline: str = ""
+    view: View = "embedding"
+    read: Mapping[str, Any] = field(default_factory=dict)
+    links: bool = True
+    method: str = ""
+
+    @property
+    def trained(self) -> bool:
+        """Whether the result depends on a seed."""
+        return not self.baseline and self.settings.get("epochs") != 0
+
+
+def rows() -> list[Row]:
+    """All rows: the default at three widths, its closed form, every method on raw features and on topics, baselines."""
+    found = [Row(f"dssl {dim}", {"dim": dim}) for dim in (64, 128, 512)]
+    found += [
+        Row("dssl, trained part", {"dim": WIDTH}, view="trained"),
+        Row("closed form", {"dim": WIDTH, "epochs": 0}),
+    ]
+    for method in METHODS:
+        if method != "dssl":
+            found += [
+                Row(method, method=method),
+                Row(f"{method}, topics", {"features": "topics"}, method=method),
+            ]
+    for width in (WIDTH, 256):
+        for name in ("raw", "row-scaled", "smoothed", "adjacency", "spectral", "hops", "blocks"):
+            found.append(Row(f"{name} {width}", {"dim": width, "width": width}, baseline=name))
+        directed = {"directed": True}
+        found.append(
+            Row(
+                f"directed-adjacency {width}",
+                {"dim": width, "width": width},
+                baseline="directed-adjacency",
+                read=directed,
+                links=False,
+            )
+        )
+    return [*found, Row("all blocks", {"dim": 256}, baseline="blocks")]
+
+
+def chosen_rows(asked: Sequence[str]) -> list[Row]:
+    """The rows with the given names, or whose method or baseline is given; all without names."""
+    every = rows()
+    if not asked:
+        return every
+    known = {name for row in every for name in (row.name, row.method, row.baseline) if name}
+    for name in asked:
+        if name not in known:
+            raise ConfigError(f"unknown row {name!r}{nearest(name, known) or '; see docs/reproduce.md'}")
+    return [row for row in every if {row.name, row.method, row.baseline} & set(asked)]
+
+
+def possible(row: Row, graph: str) -> bool:
+    """Whether the settings of a row exist: some are of later versions of the package."""
+    try:
+        resolve(_settings(row, graph)) if not row.baseline else None
+    except DsslError:
+        return False
+    return True
+
+
+def _settings(row: Row, graph: str) -> dict[str, Any]:
+    return {**(method_settings(row.method, graph) if row.method else {}), **row.settings}
+
+
+def graphs() -> tuple[str, ...]:
+    """Every published graph on this machine, and the synthetic ones over the range of homophily."""
+    dial = [f"synthetic:h={h:g},nodes=3000,classes=10,degree=12" for h in numbers.HOMOPHILY]
+    return (*(name for name in DATASETS if available(name)), *dial)
+
+
+def plan(
+    sources: Iterable[str], asked: Sequence[str] = (), *, seeds: int | None = None, quick: bool = False
+) -> list[Entry]:
+    """The entries: for each row and graph a job per seed, and another with held-out links.
+
+    Args:
+        sources: graphs.
+        asked: names of rows, or none for all.
+        seeds: trainings of each row; by default 3, or 1 for slow methods on the largest graphs.
+        quick: ten epochs, three splits.
+    """
+    found = []
+    wanted = chosen_rows(asked)
+    for source in sources:
+        budgets, splits = _terms(source, quick=quick)
+        for row in wanted:
+            if not possible(row, source):
+                continue
+            settings = {**_settings(row, source), **(QUICK if quick and row.trained else {})}
+            slow = source in LARGEST and (row.method or "dssl") not in FAST
+            count = (seeds or (1 if slow or quick else 3)) if row.trained else 1
+            for seed in range(count):
+                job = Job(
+                    source,
+                    row.name,
+                    settings,
+                    seed=seed,
+                    baseline=row.baseline,
+                    splits=splits,
+                    views=(row.view,),
+                    clusters=True,
+                    read=row.read,
+                    budgets=budgets,
+                )
+                found.append(Entry(job, row.name, source, row.view))
+            if row.links:
+                job = Job(
+                    source, row.name, settings, baseline=row.baseline, splits=0, views=(row.view,), hide_links=True
+                )
+                found.append(Entry(job, row.name, source, row.view))
+    return found
+
+
+def _terms(source: str, *, quick: bool) -> tuple[tuple[str, ...], int]:
+    """The label budgets that a graph allows (a fraction leaves two nodes a class), and its number of splits."""
+    y = load(source).y
+    assert y is not None, source
+    known = y[y >= 0]
+    classes = np.unique(known).size
+    budgets = [b for b in BUDGETS if not b.endswith("%") or float(b[:-1]) / 100 * known.size >= 2 * classes]
+    return tuple(budgets), 3 if quick else 10 if y.size < SMALL else 5
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Means in percent of rows on graphs, by measure: a label budget, held-out links or clusters.
+
+    Args:
+        means: by measure, graph and row.
+        widths: columns of each row on each graph.
+    """
+
+    means: Mapping[str, Mapping[str, Mapping[str, float]]]
+    widths: Mapping[tuple[str, str], int]
+
+    @classmethod
+    def of(cls, results: Results) -> Scores:
+        """Collect the scores of all entries; seeds are averaged."""
+        values: dict[str, dict[str, dict[str, list[float]]]] = {}
+        widths: dict[tuple[str, str], int] = {}
+        for entry, record in results:
+            view = record.views[entry.view]
+            widths[entry.column, entry.row] = view.width
+            for measure in MEASURES:
+                if found := view.percent(measure):
+                    by_graph = values.setdefault(measure, {}).setdefault(entry.column, {})
+                    by_graph.setdefault(entry.row, []).append(float(np.mean(found)))
+        means = {
+            measure: {
+                graph: {row: float(np.mean(seeds)) for row, seeds in found.items()} for graph, found in by_graph.items()
+            }
+            for measure, by_graph in values.items()
+        }
+        return cls(means, widths)
+
+    def regret(self, measure: str, *, width: int | None = None) -> dict[str, dict[str, float]]:
+        """The regret of each row on each graph, in points, by row; with a width among rows of so many columns only."""
+        found: dict[str, dict[str, float]] = {}
+        for graph, means in self.means.get(measure, {}).items():
+            allowed = {row: mean for row, mean in means.items() if width is None or self.widths[graph, row] <= width}
+            for row, mean in allowed.items():
+                found.setdefault(row, {})[graph] = max(allowed.values()) - mean
+        return found
+
+
+def markdown(scores: Scores, *, notes: Sequence[str], remarks: Sequence[str], measures: Sequence[str] = ()) -> str:
+    """The page: mean and largest regret of each row, by measure, width and group of graphs."""
+    shown = [measure for measure in MEASURES if measure in scores.means and (not measures or measure in measures)]
+    lines = ["# Regret: points behind the best row", "", *notes]
+    every = sorted({graph for found in scores.means.values() for graph in found}, key=_order)
+    groups = {
+        "the graphs of the design": [graph for graph in every if graph in DESIGN],
+        "the other graphs": [graph for graph in every if graph not in DESIGN],
+    }
+    for width, title in ((WIDTH, f"{WIDTH} columns"), (None, "Any width")):
+        regrets = {measure: scores.regret(measure, width=width) for measure in shown}
+        for group, members in groups.items():
+            table = _table(regrets, set(members))
+            if table:
+                header = ["row", *(MEASURES[measure] for measure in shown)]
+                lines += ["", f"## {title}, {group}", "", f"{len(members)} graphs: {', '.join(members)}.", ""]
+                lines += markdown_rows(header, table)
+    if remarks:
+        lines += ["", "## In words", "", *(f"- {remark}" for remark in remarks)]
+    return "\n".join(lines) + "\n"
+
+
+def _table(regrets: Mapping[str, Mapping[str, Mapping[str, float]]], members: set[str]) -> list[list[str]]:
+    """A line per row, mean / largest regret for each measure; the rows in order of their mean over measures."""
+    cells: dict[str, dict[str, tuple[float, float, int]]] = {}
+    for measure, by_row in regrets.items():
+        for row, by_graph in by_row.items():
+            own = [value for graph, value in by_graph.items() if graph in members]
+            if own:
+                cells.setdefault(row, {})[measure] = (float(np.mean(own)), max(own), len(own))
+    most = {m: max((found[m][2] for found in cells.values() if m in found), default=0) for m in regrets}
+    order = sorted(cells, key=lambda row: float(np.mean([mean for mean, _, _ in cells[row].values()])))
+
+    def text(row: str, measure: str) -> str:
+        if measure not in cells[row]:
+            return "–"
+        mean, largest, count = cells[row][measure]
+        return f"{mean:.1f} / {largest:.1f}" + (f" ({count} graphs)" if count < most[measure] else "")
+
+    return [[row, *(text(row, measure) for measure in regrets)] for row in order]
+
+
+def csv(scores: Scores) -> str:
+    """A line per measure, graph and row: mean, columns, and the regret at 64 columns and at any width."""
+    lines: list[list[Any]] = []
+    for measure, by_graph in scores.means.items():
+        narrow, wide = scores.regret(measure, width=WIDTH), scores.regret(measure)
+        for graph, means in by_graph.items():
+            for row, mean in means.items():
+                at_64 = narrow.get(row, {}).get(graph)
+                figures = [f"{mean:.4f}", "" if at_64 is None else f"{at_64:.4f}", f"{wide[row][graph]:.4f}"]
+                group = "design" if graph in DESIGN else "other"
+                lines.append([measure, graph, group, row, scores.widths[graph, row], *figures])
+    return csv_text(
+        ["measure", "graph", "group", "row", "columns", "mean", "regret_64_columns", "regret_any_width"], lines
+    )
+
+
+def _order(graph: str) -> tuple[int, str]:
+    names = list(DATASETS)
+    return (names.index(graph) if graph in names else len(names), graph)

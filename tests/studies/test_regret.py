@@ -1,0 +1,99 @@
+"""Regret is the distance to the best row of a graph, among rows of equal width and among all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dssl.errors import ConfigError
+from dssl.studies import experiments, regret
+from dssl.studies.entries import Entry
+from dssl.studies.experiments import Job
+from dssl.studies.paper.plans import Options
+from dssl.studies.paper.reproduce import reproduce
+from dssl.studies.records import Record, records
+
+TINY = "synthetic:h=0.3,nodes=200,classes=3,degree=6,features=8"
+# accuracy by row and graph, and the columns of each row
+VALUES = {"a": {"cora": 0.8, "texas": 0.5}, "b": {"cora": 0.7, "texas": 0.7}, "wide": {"cora": 0.9, "texas": 0.6}}
+WIDTHS = {"a": 64, "b": 32, "wide": 512}
+
+
+def results(measure: str = "5%") -> list[tuple[Entry, Record]]:
+    found = []
+    for row, by_graph in VALUES.items():
+        for graph, value in by_graph.items():
+            for seed, change in enumerate((-0.01, 0.01)):  # seeds are averaged
+                job = Job(graph, row, seed=seed)
+                view = {"width": WIDTHS[row], "budgets": {measure: [value + change, value + change]}}
+                record = Record(key=job.key, graph=graph, row=row, seed=seed, views={"embedding": view})
+                found.append((Entry(job, row, graph), record))
+    return found
+
+
+def test_regret_is_the_distance_to_the_best_of_equal_width_or_of_all() -> None:
+    scores = regret.Scores.of(results())
+    narrow, every = scores.regret("5%", width=64), scores.regret("5%")
+    assert narrow["a"] == pytest.approx({"cora": 0, "texas": 20})
+    assert narrow["b"] == pytest.approx({"cora": 10, "texas": 0})
+    assert "wide" not in narrow
+    assert every["a"] == pytest.approx({"cora": 10, "texas": 20})
+    assert every["wide"] == pytest.approx({"cora": 0, "texas": 10})
+    page = regret.markdown(scores, notes=["Note."], remarks=["Remark."])
+    assert "## 64 columns, the graphs of the design" in page
+    assert "| b | 5.0 / 10.0 |" in page and "| a | 10.0 / 20.0 |" in page
+    assert page.index("| b | 5.0") < page.index("| a | 10.0")  # best first
+    assert "| wide | 5.0 / 10.0 |" in page.split("## Any width")[1]
+    assert "the other graphs" not in page
+    lines = regret.csv(scores).splitlines()
+    assert "5%,cora,design,a,64,80.0000,0.0000,10.0000" in lines
+    assert "5%,cora,design,wide,512,90.0000,,0.0000" in lines
+
+
+def test_graphs_of_the_design_and_others_are_apart() -> None:
+    moved = {"texas": "pubmed", "cora": "cora"}
+    found = [(Entry(entry.job, entry.row, moved[entry.column]), record) for entry, record in results("60%")]
+    page = regret.markdown(regret.Scores.of(found), notes=[], remarks=[])
+    assert "1 graphs: cora." in page and "1 graphs: pubmed." in page
+
+
+def test_rows_are_data_and_those_that_the_package_cannot_train_yet_are_left_out() -> None:
+    names = [row.name for row in regret.rows()]
+    assert len(set(names)) == len(names)
+    for name in ("dssl 64", "dssl 512", "closed form", "dgi", "directed-adjacency 64", "row-scaled 64", "all blocks"):
+        assert name in names
+    assert next(row.name for row in regret.chosen_rows(["dgi"])) == "dgi"
+    with pytest.raises(ConfigError, match="unknown row 'dig', did you mean 'dgi'"):
+        regret.chosen_rows(["dig"])
+    assert not regret.possible(regret.Row("x", {"no_such_setting": 1}), TINY)
+
+
+def test_one_training_serves_all_budgets_and_links_have_their_own() -> None:
+    entries = regret.plan([TINY], ["dgi", "raw"])
+    jobs = experiments.jobs_by_key(entry.job for entry in entries).values()
+    trained = [job for job in jobs if job.row == "dgi"]
+    assert sorted((job.seed, job.hide_links) for job in trained) == [(0, False), (0, True), (1, False), (2, False)]
+    assert all(job.budgets == ("60%", "5%", "20/class") for job in jobs if not job.hide_links)  # 1% is two nodes
+    raw = [job for job in jobs if job.baseline == "raw"]
+    assert sorted(str(job.settings["width"]) for job in raw if not job.hide_links) == ["256", "64"]
+
+
+def test_a_part_of_the_table_runs_from_the_graph_to_the_files_and_is_not_done_twice(tmp_path: Path) -> None:
+    options = Options(datasets=(TINY,), rows=("raw 64", "spectral 64", "closed form"), quick=True)
+    seen: list[bool] = []
+    for _ in range(2):
+        written = reproduce(
+            "regret", options, tmp_path, workers=1, on_record=lambda _job, record: seen.append(record.stored)
+        )
+    assert [path.name for path in written] == ["regret.md", "regret.csv"]
+    count = len(records(tmp_path / "runs"))
+    assert seen == [False] * count + [True] * count
+    page = written[0].read_text()
+    for part in ("60% labels", "20/class labels", "links (AUC)", "clusters (NMI)", "| spectral 64 |"):
+        assert part in page
+    narrow = Options(datasets=(TINY,), rows=("raw 64", "spectral 64"), budgets=("60%",), quick=True)
+    page = reproduce("regret", narrow, tmp_path, workers=1)[0].read_text()
+    assert "60% labels" in page and "20/class labels" not in page
+    with pytest.raises(ConfigError, match="unknown budget '61%', did you mean '60%'"):
+        reproduce("regret", Options(datasets=(TINY,), budgets=("61%",)), tmp_path)
