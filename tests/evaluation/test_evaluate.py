@@ -191,7 +191,7 @@ def test_rare_classes_are_measured_by_average_precision_or_balanced_accuracy():
     assert result["sanity"]["majority"]["average_precision"]["mean"] == pytest.approx(0.1, abs=0.05)
     assert result["verdict"].startswith("The embedding (average precision ")
     assert "beats the best training-free baseline" in result["verdict"]  # accuracy would be level with the majority
-    assert evaluate(graph, values, splits=4, measure="accuracy")["probe"]["reason"] == "as asked for"
+    assert evaluate(graph, values, splits=4, measure="accuracy")["probe"]["reason"] == "as requested"
     three = graph.replace(y=np.where(np.arange(n) % 20 == 0, 2, y))
     result = evaluate(three, values, splits=4, class_weight="balanced")
     assert result["probe"]["measure"] == "balanced_accuracy"

@@ -125,8 +125,8 @@ def test_published_splits_cover_what_they_cover(data_dir: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("source", "name", "words"),
     [
-        ("mine.csv", "geom-gcn", "graph 'mine.csv' is no published data set, so it has no geom-gcn splits; use"),
-        ("python:json", "public", "is no published data set"),
+        ("mine.csv", "geom-gcn", "graph 'mine.csv' is not a published data set, so it has no geom-gcn splits; use"),
+        ("python:json", "public", "is not a published data set"),
         (
             "cora",
             "linkx",

@@ -289,7 +289,7 @@ def test_an_evaluation_takes_settings_of_its_own_and_no_others(edges: Path, tmp_
     assert (tmp_path / "r" / "config.toml").read_bytes() == before
     with pytest.raises(DsslError, match=r"encoder.dim was 4, is 5, but an evaluation can only change settings"):
         workflow.evaluate(tmp_path / "r", settings=["dim=5"])
-    with pytest.raises(DsslError, match="is no published data set, so it has no geom-gcn splits"):
+    with pytest.raises(DsslError, match="is not a published data set, so it has no geom-gcn splits"):
         workflow.evaluate(tmp_path / "r", flags={"evaluate.protocol": "geom-gcn"})
 
 

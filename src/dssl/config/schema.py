@@ -6,6 +6,7 @@ The section of the method is one of `dssl.config.methods`. `dssl.config.fields` 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -183,7 +184,6 @@ class EvaluateSettings(Section):
     labels: str = setting(
         "",
         "Number of training labels in random splits, such as 20/class or 1%, in place of train_share.",
-        pattern=r"^([1-9]\d*/class|\d{1,2}(\.\d+)?%)?$",
     )
     splits: int = setting(10, "Number of random splits; published splits are all used.", ge=1, le=1000)
     split_seed: int = setting(0, "Seed of the splits, independent of the seed of training.", ge=0, lt=2**32)
@@ -211,6 +211,8 @@ class EvaluateSettings(Section):
     def _leave_a_test_part(self) -> EvaluateSettings:
         if self.train_share + self.validation_share >= 1:
             raise ValueError("train_share and validation_share must sum to less than 1, to leave nodes for testing")
+        if not re.fullmatch(r"([1-9]\d*/class|\d{1,2}(\.\d+)?%)?", self.labels):
+            raise ValueError("labels must be a number per class (20/class) or a percentage below 100 (1%)")
         return self
 
 

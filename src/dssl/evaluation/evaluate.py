@@ -67,7 +67,7 @@ def evaluate(
         labels = graph.y
         suited, reason = suitable_measure(labels)
         by = measure or suited
-        reason = reason if by == suited else "as asked for"
+        reason = reason if by == suited else "as requested"
 
         def probed(columns: NDArray[np.float32]) -> dict[Measure, Score]:
             return linear_probe(columns, labels, parts, measure=by, class_weight=class_weight, scalings=scalings).scores

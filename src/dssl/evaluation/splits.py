@@ -61,7 +61,7 @@ class Budget:
 
     @classmethod
     def parse(cls, text: str) -> Budget:
-        """Read ``20/class`` or ``1%``; an empty text is no budget."""
+        """Read ``20/class`` or ``1%``; an empty text sets none."""
         if not text:
             return cls()
         if found := re.fullmatch(r"([1-9]\d*)/class", text):
@@ -113,7 +113,7 @@ class Protocol:
 
     def splits(self, graph: Graph) -> list[Split]:
         """Make the splits of the labelled nodes of a graph, as it was read, and check them."""
-        assert graph.y is not None, "asked for labelled graphs only"
+        assert graph.y is not None, "labelled graphs only"
         if self.name not in DRAWN:
             if self.labels:
                 raise ProbeError(f"labels={self.labels} applies to random splits; the {self.name} splits are published")
@@ -230,7 +230,7 @@ def check_splits(splits: Sequence[Split], y: ArrayLike, *, tested: bool = True) 
 
 
 def published(source: str, name: str) -> list[Split]:
-    """Return the published splits of a data set; where there are none, the error says which there are.
+    """Return the published splits of a data set; an error lists those that exist.
 
     Args:
         source: name of the data set.
@@ -240,7 +240,7 @@ def published(source: str, name: str) -> list[Split]:
         found = published_splits(source)
     except DatasetError:
         raise DatasetError(
-            f"graph {source!r} is no published data set, so it has no {name} splits; use the protocol random"
+            f"graph {source!r} is not a published data set, so it has no {name} splits; use the protocol random"
         ) from None
     if name not in found:
         others = " or ".join([*found, RANDOM])

@@ -16,7 +16,7 @@ from dssl.rng import stream
 def duplicate_groups(graph: Graph) -> NDArray[np.int64]:
     """Number the nodes such that those with the same set of (outgoing) neighbours have the same number.
 
-    Weights and self loops are ignored. A node without such links is a group of its own. Sets are compared by two random
+    Weights and self loops are ignored. A node without such links is a separate group. Sets are compared by two random
     sums of 64 bits over the neighbours, in time linear in the links.
 
     Args:
@@ -31,7 +31,7 @@ def duplicate_groups(graph: Graph) -> NDArray[np.int64]:
     plain = graph.without_self_loops()
     size = plain.num_nodes
     draw, sums = stream(0, "duplicates").integers(np.iinfo(np.int64).max, size=(2, size, 2))
-    linked = np.diff(plain.indptr) > 0  # the others keep a random number of their own
+    linked = np.diff(plain.indptr) > 0  # the others keep their random numbers
     if plain.num_arcs:
         with np.errstate(over="ignore"):
             sums[linked] = np.add.reduceat(draw[plain.indices], plain.indptr[:-1][linked], axis=0)

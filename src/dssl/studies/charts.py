@@ -118,7 +118,7 @@ def trade_off(
             name, (max(seconds, 0.01), mean), xytext=(5, 3), textcoords="offset points", fontsize=7, color=colour
         )
     axes.set_xscale("log")
-    axes.set_xlabel("seconds of training (hollow: needs none)", fontsize=8)
+    axes.set_xlabel("seconds of training (hollow: training-free)", fontsize=8)
     axes.set_ylabel(measure, fontsize=8)
     axes.grid(linewidth=0.3)
     axes.set_title(title, fontsize=9)

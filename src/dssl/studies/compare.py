@@ -1,6 +1,6 @@
 """Many methods on one graph, side by side: ``dssl compare GRAPH``.
 
-Each method is trained in a process of its own, one after the other, so that seconds and memory are its own. All are
+Each method is trained in a separate process, one after the other, so that seconds and memory are its own. All are
 evaluated on the same splits, together with training-free baselines. Records go to ``OUT/runs`` (see
 `dssl.studies.experiments`): a stored training is not repeated. Without labels, some links are held out and ranked.
 """
@@ -42,7 +42,7 @@ class Line:
         nmi: of k-means, in percent, by seed.
         links: area under the curve of hidden links, in percent, by seed.
         seconds: of each training.
-        memory: megabytes that each training took beyond what the process had.
+        memory: megabytes of each training beyond the process with the graph in it.
         width: columns of the embedding.
     """
 
@@ -56,7 +56,7 @@ class Line:
 
     @property
     def is_sanity(self) -> bool:
-        """Whether it needs no training."""
+        """Whether it is training-free."""
         return self.name in SANITY
 
     @property
@@ -90,7 +90,7 @@ class Comparison:
 
     @property
     def measures(self) -> dict[str, str]:
-        """Attribute of a `Line` by what it is called, those that were measured."""
+        """Attribute of a `Line` by its name in the table, for the measures that were taken."""
         every = {self.measure.replace("_", " "): "score", "NMI": "nmi", "link AUC": "links"}
         return {name: at for name, at in every.items() if any(getattr(line, at) is not None for line in self.lines)}
 
@@ -209,7 +209,7 @@ def compare(
     results = [(entry, records[entry.job.key]) for entry in entries if entry.job.key in records]
     notes = _notes(graph, jobs[0], directed=source.directed, seeds=seeds)
     if by != "accuracy":
-        notes.append(f"Measure: {by.replace('_', ' ')}, {'as asked for' if by == measure else 'since ' + reason}.")
+        notes.append(f"Measure: {by.replace('_', ' ')}, {'as requested' if by == measure else 'since ' + reason}.")
     if settings:
         given = ", ".join(f"`{path}={value}`" for path, value in settings.items())
         notes.append(f"Set for all methods that have it: {given}.")
@@ -282,15 +282,17 @@ def _notes(graph: Graph, job: Job, *, directed: bool, seeds: int) -> list[str]:
         measure = job.measure.replace("_", " ").capitalize()
         what += f" {measure} of a linear probe on {_splits(job)} and NMI of k-means, in percent."
     if job.hide_links:
-        what += " Link AUC in percent: 15% of the links, the same for all, were hidden, and are told from random pairs."
+        what += (
+            " Link AUC in percent: 15% of the links, the same for all, are held out and ranked against random pairs."
+        )
     return [
         what,
         "± is the deviation over splits, (seeds …) that of the means of seeds, ± of the seconds over seeds. Baselines "
         "have one seed.",
-        "Seconds and memory are those of the training alone, memory beyond what the process had with the graph in it.",
-        "Methods have the settings of their recipe, which validation chose, where it knows the graph; else defaults.",
-        "`dssl` is the default, with principal components beside its trained part; `paper-terms` is DSSL as its paper "
-        "has it: a GCN of 64 columns and nothing beside them.",
+        "Seconds and memory are those of the training alone, memory beyond that of the process with the graph in it.",
+        "Methods have the settings of their recipe, which validation chose, where it covers the graph; else defaults.",
+        "`dssl` is the default, with principal components in addition to its trained part; `paper-terms` is DSSL on "
+        "the terms of its paper: a GCN of 64 columns and nothing else.",
     ]
 
 

@@ -1,7 +1,7 @@
 """The table of regret: how far each row is behind the best, over graphs and label budgets: ``dssl reproduce regret``.
 
 Rows are data (`rows`): a training or a training-free baseline each, with the settings of its jobs. One training serves
-all label budgets and the clusters; links are held out in a training of their own. The regret of a row on a graph is the
+all label budgets and the clusters; links are held out in a separate training. The regret of a row on a graph is the
 best mean of all rows less its own, in points: its mean and its largest value over graphs are shown, at equal width (64
 columns at most) and at any width, for the graphs of the design and for the others apart.
 """
