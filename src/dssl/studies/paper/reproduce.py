@@ -128,8 +128,7 @@ def plan_regret(options: Options) -> list[Entry]:
     """The entries of the table of regret."""
     for budget in options.budgets:
         if budget not in regret.MEASURES:
-            known = ", ".join(regret.MEASURES)
-            raise ConfigError(f"unknown budget {budget!r}{nearest(budget, regret.MEASURES)}; use {known}")
+            raise ConfigError(f"unknown budget {budget!r}; use {', '.join(regret.MEASURES)}")
     wanted = list(options.datasets) or plans.graphs_of(replace(options, datasets=()), regret.graphs())
     return regret.plan(wanted, options.rows, seeds=options.seeds, quick=options.quick)
 
