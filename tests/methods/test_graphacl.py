@@ -64,7 +64,8 @@ def test_value_and_gradients_contrast_links_with_all_nodes(
         g = h
         for layer in range(layers):
             g = dense(p, f"predictor.{2 * layer}.", g.clamp_min(0) if layer else g)
-        push = [sum((cosine(h[i], h[k]) / tau).exp() for k in others) * count / len(others) for i in range(count)]
+        rows = torch.stack([row / row.norm() for row in h])
+        push = (rows @ rows[others].T / tau).exp().sum(dim=1) * count / len(others)
         total = torch.zeros((), dtype=torch.float64)
         for i, j, weight in links:
             pull = (cosine(g[i], u[j]) / tau).exp()
