@@ -1,4 +1,4 @@
-"""The errors that a user can cause, each one sentence: which input, what is allowed, what was got, what to do."""
+"""The errors that a user can cause, each one sentence: the input, the allowed values, the actual value, the remedy."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class DatasetError(DsslError):
 
 
 class RunError(DsslError):
-    """A run folder is missing, incomplete or does not fit what is asked of it."""
+    """A run folder is missing, incomplete or does not fit the request."""
 
 
 class LostError(RunError):
-    """One of several processes that train together was lost, or told to stop."""
+    """One of several processes that train together was lost or stopped."""
 
 
 class ProbeError(DsslError):

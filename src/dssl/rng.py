@@ -1,4 +1,4 @@
-"""Seeded random streams: every use of chance names its stream, so that adding one never moves another.
+"""Seeded random streams: every random decision names its stream, so that adding one never changes another.
 
 A stream is a function of (seed, name, counters) alone. Nothing needs to be saved to resume: the stream of
 epoch 7 is the same whether epochs 0 to 6 ran in this process or in one that was killed.

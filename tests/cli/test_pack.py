@@ -49,7 +49,7 @@ def test_a_packed_graph_goes_with_the_means_of_the_model(
         (["pack", "edges.csv"], "say with -o where"),
         (["pack", "-o", "x"], "no graph is named"),
         (["pack", "edges.csv", "-o", "runs"], "runs exists already; choose another folder"),
-        (["pack", "--check", "runs"], "runs is no packed graph"),
+        (["pack", "--check", "runs"], "runs is not a packed graph"),
         (["pack", "--check", "damaged"], "damaged: indices is damaged between byte 0 and 160"),
         (["fit", "cut", "--out", "runs/cut"], "cut: x has 7 bytes instead of 160"),
         (

@@ -361,7 +361,7 @@ BAD = {
     "one name twice": ("e.csv", "a,a\n1,2\n", None, {}, r"e\.csv has two columns with the name 'a'"),
     "one column": ("e.csv", "1\n2\n", None, {}, r"e\.csv has one column"),
     "label without nodes": ("e.csv", GOOD, None, {"label_column": "y"}, "label_column applies to a node table"),
-    "header or not": ("e.csv", "ann,bob\neve,joe\n", None, {}, r"cannot tell whether the first line \('ann, bob'\)"),
+    "header or not": ("e.csv", "ann,bob\neve,joe\n", None, {}, r"it is unclear whether the first line \('ann, bob'\)"),
     "CSV called Parquet": ("e.parquet", GOOD, None, {}, r"e\.parquet is not a Parquet file"),
     "CSV called npz": ("e.npz", GOOD, None, {}, r"e\.npz is not a SciPy sparse matrix"),
     "CSV called gz": ("e.parquet.csv.gz.csv", gzip.compress(b"1,2\n"), None, {}, "is not text but a gzip file"),
@@ -431,7 +431,7 @@ def test_faults_far_down_are_found_at_their_line(tmp_path):
 @pytest.mark.parametrize(
     ("edges", "message"),
     [
-        ([1, 2, 3], r"the edge table \(list\) is no table"),
+        ([1, 2, 3], r"the edge table \(list\) is not a table"),
         (pd.DataFrame({"s": ["a", None], "t": ["b", "c"]}), r"the edge table, row 1 \(counted from 0\), column 's'"),
         (pl.DataFrame({"s": [1, 2], "t": [2, 3], "w": [1.0, -1.0]}), r"row 1 .*column 'w': the weight -1\.0"),
         (pd.DataFrame({"s": [1.5], "t": [2]}), "ids in column 's' are of type double"),

@@ -272,7 +272,7 @@ def test_no_label_at_all():
 
 
 def test_labels_with_decimals_are_refused():
-    with pytest.raises(BadCell, match=r"0\.5 is no class"):
+    with pytest.raises(BadCell, match=r"0\.5 is not a class"):
         encode_labels(pa.array([1.0, 0.5]), "label")
     with pytest.raises(GraphError, match="label column 'when' is of type date32"):
         encode_labels(pa.array([1], pa.date32()), "when")

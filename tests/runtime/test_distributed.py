@@ -427,7 +427,7 @@ def test_a_killed_worker_ends_the_job_or_restarts_it_with_nothing_lost(tmp_path:
     assert killed.returncode != 0
     lines = [line for line in killed.stderr.splitlines() if line.startswith("dssl: error:")]
     assert len(lines) == 1
-    assert "process 0 of 2 ends" in lines[0] and "the same command goes on from the last checkpoint" in lines[0]
+    assert "process 0 of 2 ends" in lines[0] and "the same command resumes from the last checkpoint" in lines[0]
     assert (tmp_path / "killed" / run_folder.CHECKPOINT).exists()
     assert not (tmp_path / "killed" / run_folder.ENVIRONMENT).exists()
 

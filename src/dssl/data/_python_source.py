@@ -1,4 +1,6 @@
-"""Reading Python source: what each file defines, contains, inherits, imports and calls. Nothing is imported or run.
+"""Reading Python source: the definitions, containment, base classes, imports and calls of each file.
+
+Nothing is imported or run.
 
 Names are followed as dotted paths. Each file is read alone: a name becomes a path by the scopes of that file
 (``dumps`` → ``json.dumps``). When all files are read, `Reader.follow` leads a path through other files, further names
@@ -51,7 +53,7 @@ class File:
 
 @dataclass(slots=True)
 class Scope:
-    """The names of a module, class or function: what each stands for, as a dotted path, or none if unknown.
+    """The names of a module, class or function, and their meanings as dotted paths; none if unknown.
 
     A path that ends in ``()`` is that of an object: ``json.JSONDecoder()``, or ``json.loads()`` for its result.
     """
@@ -153,7 +155,7 @@ class Reader:
         return scope
 
     def _enter(self, node: ast.AST, scope: Scope, package: str, calls: Calls) -> Scope:
-        """Note what a node of the syntax tree says, and return the scope of its children."""
+        """Record a node of the syntax tree, and return the scope of its children."""
         match node:
             case ast.ClassDef():
                 return self._enter_class(node, scope, calls)

@@ -15,7 +15,7 @@ class Figures:
         edges: number of links, an undirected one counted once, without self loops, as the paper counts them.
         features: number of feature columns.
         classes: number of classes.
-        edge: share of the links (self loops included) inside a class, h.
+        edge: fraction of the links (self loops included) inside a class, h.
         class_average: class-average homophily, ĥ.
         node: node homophily.
         adjusted: adjusted homophily.
@@ -44,7 +44,7 @@ class Dataset:
         directed: whether its rows are directed links.
         origin: where the files are published.
         note: what to know before using it.
-        pyg_name: its name in PyG's class, if that wants one.
+        pyg_name: its name in PyG's class, if that takes one.
         url: revision to download instead of the one that PyG's class names.
         split_name: how its Geom-GCN split files begin, if it has such.
     """
@@ -301,7 +301,7 @@ DUPLICATES = MappingProxyType(
     }
 )
 
-# What is published of the graphs whose files we have not seen: Penn94 in the DSSL paper, the others by PyG.
+# Published statistics of graphs whose files are not available here: Penn94 in the DSSL paper, the others by PyG.
 PUBLISHED = MappingProxyType(
     {
         "penn94": Figures(41_554, 1_362_229, None, 2, 0.47, 0.046),

@@ -44,7 +44,7 @@ class Columns(Protocol):
 
 
 def choose_column(source: Columns, wanted: str, option: str) -> str:
-    """Return the wanted column, or refuse with the names that there are."""
+    """Return the requested column, or refuse with the existing names."""
     if wanted not in source.names:
         listed = ", ".join(map(repr, source.names[:20])) + (", …" if len(source.names) > 20 else "")
         raise GraphError(
@@ -73,7 +73,7 @@ def open_columns(path: Path, *, header: bool | None, wanted: Sequence[str] = (),
     """Open a text or Parquet file.
 
     Args:
-        path: file whose ending says what it is.
+        path: file with the extension of its format.
         header: whether the first line names the columns; none means to see for oneself.
         wanted: columns that the user names, which a header must have.
         edges: whether it is an edge list, which may lack a header, or a node table, which may not.
@@ -88,7 +88,7 @@ class FrameColumns:
     """A table in memory.
 
     Args:
-        table: its columns have types of their own.
+        table: its columns have types.
         title: what messages call it.
     """
 
@@ -96,7 +96,7 @@ class FrameColumns:
 
     def __init__(self, table: pa.Table, title: str) -> None:
         self.title = title
-        # pandas hands over an index without a name as a column; it is no data.
+        # pandas hands over an index without a name as a column; it contains no data.
         self._table = table.select([name for name in table.column_names if not re.fullmatch(r"__index_\w+__", name)])
         self.names = self._table.column_names
         refuse_repeats(self.names, title)
@@ -137,7 +137,8 @@ class ParquetColumns:
             self._file = pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)  # or it keeps all that it read
         except (pa.ArrowException, OSError) as error:
             raise GraphError(
-                f"{path} is not a Parquet file ({one_line(error)}); write it again, or name it after what it is"
+                f"{path} is not a Parquet file ({one_line(error)}); write it again, "
+                "or use the extension of its real format"
             ) from None
         self.names = self._file.schema_arrow.names
         self.num_rows = int(self._file.metadata.num_rows)

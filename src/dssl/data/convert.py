@@ -1,7 +1,7 @@
 """Graphs of other libraries -> `Graph` and back: PyG `Data`, NetworkX, SciPy matrices. None is imported unless used.
 
 A matrix, or PyG's ``edge_index``, lists both directions of an undirected link. Where all arcs go both ways with the
-same weight they are taken as they are; otherwise, if an undirected graph is asked for, the missing ones are added and
+same weight they are taken as they are; otherwise, if an undirected graph is requested, the missing ones are added and
 this is recorded.
 """
 

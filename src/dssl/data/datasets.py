@@ -78,10 +78,10 @@ def _row(figures: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One figure of a graph beside the paper's.
+    """One statistic of a graph, with the paper's value.
 
     Args:
-        quantity: what is compared, a key of `dssl.graph.statistics.summary`.
+        quantity: the compared quantity, a key of `dssl.graph.statistics.summary`.
         ours: measured on the graph as loaded, or none.
         paper: as printed in the paper, or none.
         agrees: whether they agree to the digits printed, or none.
@@ -94,7 +94,7 @@ class Comparison:
 
 
 def compare(name: str) -> list[Comparison]:
-    """Put the figures of a data set beside the paper's; edges are counted without self loops.
+    """Compare the statistics of a data set with the paper's; edges are counted without self loops.
 
     The graph is loaded and measured if it is on this machine; if not, nothing is downloaded, and the figures are
     those that were measured on the published files, as far as they are known.

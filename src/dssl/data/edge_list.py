@@ -190,7 +190,7 @@ def _refuse_type(edges: Columns, name: str, chunk: pa.Array, others: str) -> NoR
     here, there = ("text", "integers") if chunk.type == pa.string() else ("integers", "text")
     raise GraphError(
         f"{edges.title}: the ids in column {name!r} are {here} (such as {chunk[0].as_py()!r}), but those in {others} "
-        f"are {there}; make them alike"
+        f"are {there}; use one type"
     )
 
 
@@ -245,7 +245,7 @@ def _renumber(codes: NDArray[np.int32], rank: NDArray[np.int32]) -> None:
 
 
 def has_text_ids(edges: Columns, columns: EdgeColumns) -> bool:
-    """Whether the edges have types of their own, and their ids are text: then ids of a text node table are too."""
+    """Whether the edges are typed and their ids are text: then ids of a text node table are too."""
     if not edges.typed:
         return False
     block = next(edges.blocks([columns.source], [], integers=True), None)

@@ -80,7 +80,7 @@ def _numbered(blocks: Iterator[pa.Table]) -> Iterator[tuple[int, pa.Table]]:
 
 @contextmanager
 def _at(row: int) -> Iterator[None]:
-    """Look at a block that begins at a row, and name rows of the table in what is wrong."""
+    """Look at a block that begins at a row, and name rows of the table in errors."""
     try:
         yield
     except BadCell as error:

@@ -33,7 +33,7 @@ class InspectedColumn:
         missing: fraction of missing values.
         kind: type that decides the encoding, ``id`` or ``label`` for these two, ``error`` if it cannot be encoded.
         encoding: the encoding in a few words, or the error.
-        homophily: adjusted homophily if the column were the label; none where it is no candidate.
+        homophily: adjusted homophily if the column were the label; none where it is not a candidate.
     """
 
     name: str
@@ -46,7 +46,7 @@ class InspectedColumn:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What is known of a graph without training.
+    """The properties of a graph before any training.
 
     Args:
         summary: sizes and shape, as of `dssl.summary`, with the quantiles of the degrees.

@@ -1,10 +1,10 @@
 """Where the published graphs come from: the catalogue, their raw files on this machine, downloads, and readers.
 
-Raw files are looked for below ``$DSSL_DATA``, then below ``raw/`` in the user's cache, in the same layout; what is in
-neither is downloaded to the cache by PyG. A raw folder is only ever read: PyG's classes are told to keep their
-``processed/`` files in a temporary folder instead of beside ``raw/``.
+Raw files are looked for below ``$DSSL_DATA``, then below ``raw/`` in the user's cache, in the same layout; missing
+files are downloaded to the cache by PyG. A raw folder is only ever read: PyG's classes keep their
+``processed/`` files in a temporary folder instead of next to ``raw/``.
 
-Every known set of files has a checksum, tested before the files are read. This tells the two Cornells apart, finds
+Every known set of files has a checksum, tested before the files are read. This distinguishes the two Cornells, finds
 half-finished downloads, and keeps PyG from unpickling anything but the published Planetoid files (``ind.*`` are
 pickles).
 """
@@ -280,7 +280,7 @@ def _graph(
     y: NDArray[Any],
 ) -> Graph:
     rows = source.size
-    if not dataset.directed:  # both directions are there: one of them says it all
+    if not dataset.directed:  # both directions are there: one of them is enough
         once = source <= target
         source, target = source[once], target[once]
     if not sparse.issparse(x) and x.shape[1] >= 64 and np.count_nonzero(x) <= x.size / 4:

@@ -6,18 +6,18 @@ the kind. The code is read, never imported or run.
 
 Choices, where there was one:
 
-- Folders named ``test`` or ``tests`` are left out, and so are files that are no valid Python; the history of the graph
+- Folders named ``test`` or ``tests`` are left out, and so are files with syntax errors; the history of the graph
   counts the latter. Of the standard library, the editor, the demonstrations and two packages that newer versions no
   longer have are left out too (`STDLIB_LEFT_OUT`).
 - Inheritance joins a class to its bases, and a method to the one that it overrides.
 - An import joins two modules, also if it is a function or class that is imported.
 - A call is resolved through names, imports, ``self``, ``super()``, base classes, and variables, attributes and
-  parameters that are made or annotated as objects of a class; what only running the code could tell is left out.
+  parameters that are made or annotated as objects of a class; anything that only execution could resolve is left out.
 - Definitions of the same dotted name in one module (overloads, the two branches of an ``if``, a property and its
   setter) are one node, of the kind of the first. A definition named like a submodule gets ``#2`` after its id.
 - A class is an exception if one of its bases is, however far up. Of a base outside the package only the name is
   known: a built-in exception, or one that ends in Error, Exception or Warning.
-- ``self`` and ``cls`` are no words: they would give the kind away.
+- ``self`` and ``cls`` are excluded: they would reveal the kind.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ KINDS = ("module", "class", "exception", "function", "method")
 NUM_COLUMNS = 1024
 LEFT_OUT = {"__pycache__", "test", "tests"}
 STDLIB_LEFT_OUT = {"distutils", "idlelib", "lib2to3", "turtledemo"}
-VERSION = 1  # raise it when the same files give another graph: cached ones are then built anew
+VERSION = 1  # raise it when the same files give another graph: cached ones are then rebuilt
 
 
 def package_graph(name: str, *, cache: bool = True) -> Graph:
@@ -94,7 +94,7 @@ def _spec(name: str) -> ModuleSpec:
     top, *rest = name.split(".")
     spec = PathFinder.find_spec(top) if top.isidentifier() else None
     if spec is None and top.isidentifier() and top not in sys.modules:
-        spec = importlib.util.find_spec(top)  # editable installations may come with a finder of their own
+        spec = importlib.util.find_spec(top)  # editable installations may bring a finder
     if spec is None and top in sys.builtin_module_names:
         spec = ModuleSpec(top, None)
     found = top
@@ -150,7 +150,7 @@ def _build(name: str, files: list[File]) -> Graph:
     reader = Reader({file.module for file in files})
     skipped = 0
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the code that is read may hold invalid escapes and the like
+        warnings.simplefilter("ignore")  # the code that is read may hold invalid escapes, for example
         for file in files:
             try:
                 tree = ast.parse(file.path.read_bytes())
@@ -174,5 +174,5 @@ def _build(name: str, files: list[File]) -> Graph:
         name=PREFIX + name,
     )
     if skipped:
-        graph = graph.replace(history=(*graph.history, Change("files that are no valid Python skipped", skipped)))
+        graph = graph.replace(history=(*graph.history, Change("files with syntax errors skipped", skipped)))
     return graph

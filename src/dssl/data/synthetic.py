@@ -47,7 +47,7 @@ def synthetic(
     neighbour. Classes are of equal size (to one node), node ids are the order of arrival.
 
     Args:
-        h: expected share of edges inside a class, 0 to 1.
+        h: expected fraction of edges inside a class, 0 to 1.
         nodes: number of nodes N.
         classes: number of classes C.
         degree: mean degree, even: each new node brings half as many links, m.
@@ -93,7 +93,7 @@ def from_spec(text: str, *, load: Callable[[str], Graph] | None = None) -> Graph
     """Make the graph of a spec such as ``synthetic:h=0.25,nodes=10000,classes=10,degree=12,seed=0``.
 
     Args:
-        text: the keys of `synthetic` with their values; what is left out has its default.
+        text: the keys of `synthetic` with their values; missing ones have their defaults.
         load: finds the data set that ``features=NAME`` names.
 
     >>> from_spec("synthetic:nodes=300,classes=3,degree=4,features=0").num_edges
@@ -169,7 +169,7 @@ def _check(spec: dict[str, Any]) -> None:
 
 
 def _name(spec: dict[str, Any]) -> str:
-    """The spec that makes the graph again, with the five usual keys and those that are not at their defaults."""
+    """The spec that regenerates the graph, with the five usual keys and those that are not at their defaults."""
     said = spec | ({"features": spec["features"].name} if isinstance(spec["features"], Graph) else {})
     shown = [key for i, key in enumerate(DEFAULTS) if i < 5 or said[key] != DEFAULTS[key]]
     return PREFIX + ",".join(f"{key}={said[key]:.15g}" if key == "h" else f"{key}={said[key]}" for key in shown)
@@ -243,8 +243,9 @@ def planted_factors(
 
     Each node has a kind t and a class y, both of K values and independent. A link between i and j has the reason
     ``k = (t_i + t_j) mod K``, and exists only if ``(y_i + y_j) mod K = k`` too. So the kinds of the two ends, which
-    their features show clearly, give the reason, and the reason says what the neighbour means: y_i = k − y_j. Over
-    all reasons the class of a neighbour is uniform: a plain mean of the neighbours says little on the class.
+    their features show clearly, give the reason, and the reason determines the class of the neighbour: y_i = k − y_j.
+    Over all reasons the class of a neighbour is uniform: a plain mean of the neighbours has little information on
+    the class.
 
     Args:
         factors: number K of reasons, of kinds and of classes.
@@ -296,11 +297,11 @@ def planted_pairs(
 ) -> tuple[Graph, NDArray[np.int64]]:
     """A graph whose links have one reason for each unordered pair of kinds, so K = T (T + 1) / 2 in equal shares.
 
-    Half of what `planted_factors` asks: the reason *is* the pair of kinds, which the features show. Some reasons
-    link like to like, the others do not, and a node takes part in T of them, so one end alone does not tell. In a
-    directed graph links go from the lower kind to the higher one, and the pairs [x_i, x_j] form K clusters; in an
-    undirected one, which has each link in both directions, they form T², of which two have the same reason unless
-    the kinds are equal.
+    Half of the difficulty of `planted_factors`: the reason *is* the pair of kinds, which the features show. Some
+    reasons link equal kinds, the others do not. A node takes part in T of them, so one end alone does not determine
+    the reason. In a directed graph links go from the lower kind to the higher one, and the pairs [x_i, x_j] form K
+    clusters. In an undirected one, which has each link in both directions, they form T² clusters, of which two have
+    the same reason unless the kinds are equal.
 
     Args:
         kinds: number T of kinds, which are the classes of the graph.

@@ -1,6 +1,6 @@
 """Edge lists and node tables, from files or from memory -> `Graph`.
 
-Nothing is guessed silently: what is unclear or wrong is refused in one line with file, line and value.
+Nothing is guessed silently: unclear or wrong input is refused in one line with file, line and value.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _as_table(value: Any, title: str) -> pa.Table:
         return value if isinstance(value, pa.Table) else pa.table(value)
     except (TypeError, ValueError, pa.ArrowException) as error:
         text = " ".join(str(error).split())[:160]
-        raise GraphError(f"{title} ({type(value).__name__}) is no table: {text}; give a DataFrame") from None
+        raise GraphError(f"{title} ({type(value).__name__}) is not a table: {text}; give a DataFrame") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,11 +96,11 @@ class TextColumns:
             whole = len(head) < SAMPLE
         for magic, what in MAGIC.items():
             if head.startswith(magic):
-                raise GraphError(f"{self._path} is not text but a {what} file; name it after what it is")
+                raise GraphError(f"{self._path} is not text but a {what} file; use the extension of its real format")
         if head.startswith((b"\xff\xfe", b"\xfe\xff")):
             raise GraphError(f"{self._path} is UTF-16 text; save it as UTF-8")
         if b"\0" in head:
-            raise GraphError(f"{self._path} is not text: it holds bytes that no text has; name it after what it is")
+            raise GraphError(f"{self._path} is a binary file, not text; use the extension of its real format")
         if not whole:  # the last line may be cut, and with it a letter
             head = head[: head.rfind(b"\n") + 1] or head
         lines = head.removeprefix(MARK).split(b"\n")
@@ -122,7 +122,7 @@ class TextColumns:
         return _Guarded(self._path, compressed=self._compressed)
 
     def blocks(self, ids: Sequence[str], numbers: Sequence[str], *, integers: bool) -> Iterator[pa.Table]:
-        """Give the rows in blocks; ids that are not integers, where these are asked for, raise `NotIntegers`."""
+        """Give the rows in blocks; ids that are not integers, where these are requested, raise `NotIntegers`."""
         types = {**dict.fromkeys(ids, pa.int64() if integers else pa.string()), **dict.fromkeys(numbers, pa.float64())}
 
         def parse(text: bytes) -> pa.Table:
@@ -269,7 +269,9 @@ class _Guarded:
             self._refuse(error)
 
     def _refuse(self, error: Exception) -> NoReturn:
-        raise GraphError(f"{self._path} cannot be read ({one_line(error)}); is it what its ending says?") from None
+        raise GraphError(
+            f"{self._path} cannot be read ({one_line(error)}); does its extension match its format?"
+        ) from None
 
     def __enter__(self) -> _Guarded:
         return self
@@ -303,7 +305,7 @@ def see_header(rows: Sequence[Sequence[str]], wanted: Sequence[str], title: str)
 
     It does if the user names columns (by names, not numbers), or if it holds a usual name for the source and one for
     the target, or a word above a column of numbers. It does not if it holds a number, or if a value of its first two
-    columns comes again further down. Otherwise nobody can tell, and it is refused.
+    columns comes again further down. Otherwise it is ambiguous and refused.
 
     >>> see_header([["person", "knows"], ["7", "9"]], [], "edges.csv")
     True
@@ -325,7 +327,7 @@ def see_header(rows: Sequence[Sequence[str]], wanted: Sequence[str], title: str)
     if set(first[:2]) & {field.strip() for row in rest for field in row[:2]}:
         return False
     raise GraphError(
-        f"{title}: cannot tell whether the first line ({', '.join(first)[:60]!r}) names the columns; "
+        f"{title}: it is unclear whether the first line ({', '.join(first)[:60]!r}) names the columns; "
         "say so with header (--header or --no-header)"
     )
 
@@ -343,5 +345,5 @@ def refuse_repeats(names: Sequence[str], title: str) -> None:
 
 
 def one_line(error: BaseException) -> str:
-    """What an error says, in one line that is not too long."""
+    """The text of an error, in one short line."""
     return " ".join(str(error).split())[:160] or type(error).__name__

@@ -108,13 +108,13 @@ class Averages:
 
 def columns_at_once(num_nodes: int) -> int:
     """How many columns of float32 with a row per node are in memory at a time."""
-    return max(SLAB // (4 * num_nodes), LEAST)  # fewer would leave most of what is fetched from memory unused
+    return max(SLAB // (4 * num_nodes), LEAST)  # fewer would leave most of the fetched memory unused
 
 
 def hop_features(graph: Graph, hops: int) -> Floats:
     """Return [P X | P 1 | P² X | P² 1 | …], shape ``(N, hops · (F + 1))``, for dense features.
 
-    The column of means of ones is what an encoder's bias is multiplied by: one for nodes with neighbours.
+    The column of means of ones is the factor of an encoder's bias: one for nodes with neighbours.
     """
     assert isinstance(graph.x, np.ndarray)
     width = graph.num_features + 1

@@ -1,4 +1,4 @@
-"""Decide what a column of a node table is, and learn its encoding, block by block.
+"""Decide the type of a column of a node table, and learn its encoding, block by block.
 
 A column is a number, a flag, a category, text, a date or a list of numbers by its Arrow type and its values. Columns
 without information for other nodes are left out, with a note: empty ones, constants and identifiers.
@@ -31,7 +31,7 @@ class BadCell(GraphError):
         column: name of the column.
         row: row, counted from 0.
         value: the value as a user would write it.
-        advice: what is wrong with it, and what to do.
+        advice: the problem and the remedy.
     """
 
     def __init__(self, column: str, row: int, value: object, advice: str) -> None:
@@ -177,7 +177,7 @@ class ColumnFit:
     def column(self) -> Column:
         """Return how the column becomes features."""
         if self._chosen and self.kind == "ignore":
-            return Column(self.name, "ignore", note="as asked for")
+            return Column(self.name, "ignore", note="as requested")
         if self.rows == self.missing and self.kind != "vector":
             return self._left_out("it is empty")
         if self.kind in ("number", "date"):

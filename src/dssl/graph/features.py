@@ -1,8 +1,8 @@
 """Columns of a node table -> feature matrix, and back.
 
 Numbers are standardised, long tails after a logarithm; dates become a number and their cycles, categories one column
-each, free text hashed words, lists of numbers stay as they are. `dssl.graph.column_fit` decides what a column is. What
-was learnt from the first table is an `Encoding`, so that next week's table becomes the same columns.
+each, free text hashed words, lists of numbers stay as they are. `dssl.graph.column_fit` decides the type of a column.
+The parameters learned from the first table are an `Encoding`, so that next week's table becomes the same columns.
 """
 
 from __future__ import annotations
@@ -249,7 +249,9 @@ def encode_labels(values: pa.ChunkedArray | pa.Array, column: str) -> tuple[NDAr
         labels = pc.if_else(pc.is_nan(labels), None, labels)
         fraction = pc.index(pc.not_equal(labels, pc.floor(labels)), True).as_py()
         if fraction >= 0:
-            raise BadCell(column, fraction, labels[fraction].as_py(), "is no class; labels are text or whole numbers")
+            raise BadCell(
+                column, fraction, labels[fraction].as_py(), "is not a class; labels are text or whole numbers"
+            )
         labels = labels.cast(pa.int64())
     elif is_text(labels.type):
         text = labels.cast(pa.string())

@@ -60,9 +60,9 @@ class Graph:
         feature_names: a name for each column of ``x``, or none.
         y: class of each node, int64, −1 where unknown, shape ``(N,)``, or none.
         class_names: a name for each class, or none.
-        encoding: how the columns of a node table became ``x``, to treat next week's table alike, or none.
+        encoding: how the columns of a node table became ``x``, to encode next week's table in the same way, or none.
         name: what reports call the graph.
-        history: what was done to the links since they were read.
+        history: steps applied to the links since they were read.
     """
 
     indptr: NDArray[np.int64]

@@ -1,4 +1,4 @@
-r"""The spectrum of homophily: how alike linked nodes are, direction by direction, without a label.
+r"""The spectrum of homophily: the similarity of linked nodes, direction by direction, without labels.
 
 The noise of different nodes is independent, so the covariance of a node's words with its neighbours' words is a
 covariance of *topics*. With the projected words b = (x − μ)V, the signal covariance T of `dssl.graph.word_covariance`,
@@ -7,8 +7,8 @@ and the mean over neighbours P:
 .. math:: C = \tfrac1n \sum_{i\ \text{linked}} b_i\,(P b)_i^\top, \quad
           M = T_\tau^{-1/2}\, \tfrac{C + C^\top}{2}\, T_\tau^{-1/2}, \quad T_\tau = T + \tfrac12 \lambda_{\max}(T)\, I
 
-Each eigenvector of M is a direction of meaning. Its eigenvalue measures how neighbours relate in it: near 1 alike, 0
-unrelated, below 0 opposite. The same matrix with shuffled nodes gives the largest eigenvalue by chance, λ₀, and
+Each eigenvector of M is a direction of meaning. Its eigenvalue measures how neighbours relate in it: near 1 similar, 0
+unrelated, below 0 opposite. The same matrix with shuffled nodes gives the largest random eigenvalue, λ₀, and
 :math:`\lambda_\text{eff} = \operatorname{sign}(\lambda) \sqrt{\max(0, \lambda^2 - \lambda_0^2)}`.
 """
 
@@ -37,7 +37,7 @@ SHUFFLES = 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HomophilySpectrum:
-    """Directions of meaning, the most telling first, and how alike linked nodes are in each.
+    """Directions of meaning, the most informative first, and the similarity of linked nodes in each.
 
     Args:
         values: eigenvalues λ by decreasing size, shape ``(k,)``.
@@ -68,7 +68,7 @@ class HomophilySpectrum:
         """Feature columns that make up a direction, those that change most first, with their loadings.
 
         Args:
-            direction: which, 0 for the most telling one.
+            direction: which, 0 for the most informative one.
             names: names of the feature columns; without them their numbers.
             count: number of columns.
         """

@@ -50,7 +50,7 @@ def choose(graph: Graph, kind: str = "auto") -> Structure:
 def structural_features(
     graph: Graph, kind: str = "auto", *, dim: int = 64, seed: int = 0, scale: Scale = IN_MEMORY
 ) -> Graph:
-    """Return the graph with features made from its links; what was made is recorded in its history.
+    """Return the graph with features made from its links; the history records them.
 
     Args:
         graph: a graph without features.

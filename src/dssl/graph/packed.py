@@ -31,7 +31,7 @@ HEADER: Final = "header.json"
 IDS: Final = "ids.arrow"
 FORMAT: Final = "dssl graph"
 VERSION = 1
-CHUNK = 1 << 26  # bytes that have a checksum of their own
+CHUNK = 1 << 26  # bytes per checksum
 
 Size = Annotated[int, Field(ge=0, lt=1 << 48)]
 Name = Literal["indptr", "indices", "weights", "y", "x", "x_data", "x_indices", "x_indptr", "ids.arrow"]
@@ -171,11 +171,11 @@ def read_header(folder: Path) -> Header:
     """Read the header of a packed graph, and compare it with the sizes of the files."""
     path = folder / HEADER
     if not path.is_file():
-        raise GraphError(f"{folder} is no packed graph: it has no {HEADER}")
+        raise GraphError(f"{folder} is not a packed graph: it has no {HEADER}")
     try:
         header = Header.model_validate_json(path.read_bytes())
     except OSError as error:
-        raise GraphError(f"{folder} is no packed graph: {HEADER} cannot be read ({error.strerror})") from None
+        raise GraphError(f"{folder} is not a packed graph: {HEADER} cannot be read ({error.strerror})") from None
     except ValidationError:
         raise GraphError(f"{path} is damaged; pack the graph again") from None
     if header.version != VERSION:

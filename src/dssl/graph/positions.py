@@ -57,7 +57,7 @@ class Positions:
 
     @property
     def directed(self) -> bool:
-        """Whether out-links and in-links have columns of their own."""
+        """Whether out-links and in-links have separate columns."""
         return bool(self.starts.shape[1])
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What a fitted model expects of a graph: how links are prepared, and which feature columns there are.
+"""The input that a fitted model expects: the preparation of links, and the feature columns.
 
 The one place where a graph is made ready for an encoder, in training and ever after.
 """
@@ -24,7 +24,7 @@ OF_MODEL = (*PREPARED, "features")  # settings of the graph that belong to a mod
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """The preparation that was fitted on one graph, to be applied to others alike.
+    """The preparation that was fitted on one graph, applied to others in the same way.
 
     Args:
         directed: whether the direction of links is kept.
@@ -69,7 +69,7 @@ class Inputs:
             directed: keep the direction of links.
             self_loops: remove or keep links from a node to itself.
             row_scale: divide each node's features, if it has any, by the sum of their sizes.
-            structure: features to make from the links if the nodes have none; ``none`` drops those that there are.
+            structure: features to make from the links if the nodes have none; ``none`` drops existing ones.
             structure_dim: number of their columns, where the kind leaves a choice.
             seed: seed of the features made from the links.
             scale: whether these are computed at once or by blocks.

@@ -45,7 +45,7 @@ DIRECTED = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Roles:
-    """Stored means and deviations of the columns, so that new graphs are scaled alike.
+    """Stored means and deviations of the columns, so that new graphs are scaled in the same way.
 
     Args:
         directed: whether the columns of `DIRECTED` are there.
@@ -137,7 +137,7 @@ def reverse(graph: Graph) -> Graph:
 
 
 def _log_pagerank(plain: Graph) -> Floats:
-    """Logarithm of PageRank times N: 0 for a node of average rank. Nodes without links keep the share of a restart."""
+    """Logarithm of PageRank times N: 0 for a node of average rank. Nodes without links keep the restart probability."""
     from dssl.kernels.csr import sum_neighbours
 
     inverse = (1 / np.maximum(plain.degrees, 1)).astype(np.float32)

@@ -1,15 +1,15 @@
-r"""What a graph looks like: sizes, the measures of homophily, and how alike the neighbourhoods of two classes are.
+r"""Statistics of a graph: sizes, measures of homophily, and similarity of the neighbourhoods of two classes.
 
 With rows (arcs) :math:`i \to j`, classes :math:`y`, and unlabelled nodes left out everywhere:
 
-* edge homophily, the share of rows inside a class, over all rows, self loops included:
+* edge homophily, the fraction of rows inside a class, over all rows, self loops included:
   :math:`h = |\{i \to j : y_i = y_j\}| / A`;
 * class-average homophily (Lim et al., 2021), over rows without self loops:
-  :math:`\hat h = \frac{1}{C-1} \sum_k [h_k - |C_k|/N]_+`, where :math:`h_k` is the share of the rows out of class k
+  :math:`\hat h = \frac{1}{C-1} \sum_k [h_k - |C_k|/N]_+`, where :math:`h_k` is the fraction of the rows out of class k
   that stay in it;
-* node homophily (Pei et al., 2020): the mean over nodes of the share of neighbours in the node's own class;
+* node homophily (Pei et al., 2020): the mean over nodes of the fraction of neighbours in the node's own class;
 * adjusted homophily (Platonov et al., 2023): :math:`(h - \sum_k p_k^2) / (1 - \sum_k p_k^2)` without self loops, where
-  :math:`p_k = D_k / 2|E|` is the share of the ends of links in class k: 0 if links do not care about classes, 1 if
+  :math:`p_k = D_k / 2|E|` is the fraction of the ends of links in class k: 0 if links do not care about classes, 1 if
   none leaves its class.
 
 Loops count in ``h`` and not in the others because only so do the published figures come out (Texas: h is 0.108 with
@@ -37,9 +37,9 @@ class Homophily:
     """How much links keep to classes; NaN where a measure is undefined (no labelled link, a single class).
 
     Args:
-        edge: share of rows inside a class, self loops included.
-        class_average: mean excess over chance of the classes, in [0, 1].
-        node: mean over nodes of the share of neighbours in the node's class.
+        edge: fraction of rows inside a class, self loops included.
+        class_average: mean excess of the classes over the random value, in [0, 1].
+        node: mean over nodes of the fraction of neighbours in the node's class.
         adjusted: edge homophily relative to chance given the degrees, at most 1, negative below chance.
     """
 
@@ -68,7 +68,7 @@ def homophily(graph: Graph) -> Homophily:
 
 @dataclass(slots=True)
 class _Counts:
-    """What the measures need of the rows between labelled nodes; all but the first two without self loops.
+    """Sums over the rows between labelled nodes for the measures; all but the first two without self loops.
 
     Args:
         every: rows.
@@ -141,7 +141,7 @@ def neighborhood_similarity(graph: Graph) -> NDArray[np.float64]:
 
 
 def summary(graph: Graph) -> dict[str, Any]:
-    """Return sizes, shape and homophily as plain JSON values; what does not apply is ``None``.
+    """Return sizes, shape and homophily as plain JSON values; inapplicable ones are ``None``.
 
     ``edges`` counts links as a user does (an undirected one once, self loops included) and ``arcs`` the stored rows;
     components ignore direction; isolated nodes have no link but perhaps one to themselves.

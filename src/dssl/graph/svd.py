@@ -127,7 +127,7 @@ def symmetric_components(
 
 
 def _orthonormalise(columns: Dense) -> None:
-    """Turn columns into orthonormal ones of the same span, in place; directions that there are not become zeros."""
+    """Turn columns into orthonormal ones of the same span, in place; missing directions become zeros."""
     values, vectors = np.linalg.eigh(_products(columns))
     scale = np.where(values > 1e-10 * max(values[-1], 1e-300), 1 / np.sqrt(np.maximum(values, 1e-300)), 0)
     turn = (vectors * scale).astype(np.float32)

@@ -1,4 +1,4 @@
-r"""Topics: what a node is about, from its own words and its neighbours', never letting a word explain itself.
+r"""Topics: the content of a node, from its own words and its neighbours', never letting a word explain itself.
 
 A node's own topic is the linear guess of `dssl.graph.word_covariance`. The spectrum of homophily
 (`dssl.graph.homophily_spectrum`) gives the directions in which neighbours add information. In each direction k above
@@ -35,7 +35,7 @@ Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 
 COUNT = 96  # topics at most
-FLOOR = 0.3  # weight of a direction within chance
+FLOOR = 0.3  # weight of a direction within the random range
 RIDGE = 0.3  # of the regression in each direction, relative to its diagonal
 
 

@@ -84,7 +84,7 @@ def take(
     """Note the next eight links from link e of row i on, and ask for the rows that they will need.
 
     Returns:
-        Where to go on, and how many links there were; a group is filled up with repeats that have no weight.
+        Where to continue, and how many links there were; a group is filled up with repeats that have no weight.
     """
     count = 0
     while count < GROUP:

@@ -3,7 +3,7 @@
 The C library gives large arrays back to the system when they are freed (above 32 MB at once, smaller ones when they lie
 at the end of its heap), and a new one has pages that the system fills with zeros when they are touched first. A step
 makes dozens of arrays with a row per node. Inside `reused`, `empty` hands out the memory of an earlier array of the
-same shape once nobody refers to it any more.
+same shape once it has no reference any more.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ Floats = NDArray[np.float32]
 
 @compiled
 def _count_arcs(source: Indices, target: Indices, indptr: Indptr, both: bool, loops: bool) -> None:
-    """Turn ``indptr``, all zeros, into row pointers; with ``both``, an arc that is no loop counts both ways."""
+    """Turn ``indptr``, all zeros, into row pointers; with ``both``, an arc that is not a loop counts both ways."""
     for e in range(source.shape[0]):
         s, t = source[e], target[e]
         if s != t or loops:

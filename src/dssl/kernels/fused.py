@@ -1,8 +1,8 @@
-"""What a loss does to each row of an (n, d) array, in one compiled pass each way: no copy of the array in between.
+"""Row-wise operations of a loss on an (n, d) array, in one compiled pass each way: no copy of the array in between.
 
 torch makes a new array for every operation: unit length and its gradient alone take seven. Rows are independent, and
 sums over rows are made of fixed chunks of rows, in order, so the result is the same, bit for bit, with any number of
-threads. Off the CPU, or where d is no multiple of eight, the functions are torch's own.
+threads. Off the CPU, or where d is not a multiple of eight, the functions are torch's own.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A growing hash table of node ids: blocks of ids go in, positions in order of first appearance come out.
 
-Arrow's and pandas' encoders want all values at once, or start anew with every block. These tables (Numba) keep one
+Arrow's and pandas' encoders need all values at once, or restart with every block. These tables (Numba) keep one
 state, hold each id once, and take about half the time. Integers and text have a table each, with the same three
 methods; the compiled code is cached on disk.
 """
@@ -54,7 +54,7 @@ def parse_integers(
     """Read two columns of integers from plain lines of text; return the number of rows, or −1 if in doubt.
 
     It is in doubt about everything but plain integers: quotes, spaces, missing values, leading zeros, more than 18
-    digits, or a line with another number of values. On what it knows it takes half of Arrow's time.
+    digits, or a line with another number of values. On supported input it takes half of Arrow's time.
 
     Args:
         text: whole lines, the last one closed by a newline.
@@ -163,7 +163,7 @@ class IntegerTable:
 
 @compiled
 def _pack(data: NDArray[np.uint8], begin: int, end: int, words: Words, place: int) -> np.uint64:
-    """Write a text as 64-bit words, closed by a byte 1 and zeros (so that no two texts look alike); return its hash."""
+    """Write a text as 64-bit words, closed by a byte 1 and zeros (so that different texts differ); return its hash."""
     state = np.uint64(0)
     at, stop = np.uint64(begin), np.uint64(end)
     while at + EIGHT <= stop:
@@ -196,7 +196,7 @@ def _add_texts(
     """Look up texts from ``begin`` on; return where it stopped for lack of room, the new count and words in use.
 
     A slot holds 31 bits of the hash and where in ``store`` the text is: a word with its position and number of
-    words, then the words. Each batch first touches what it will need, so that the waits for memory overlap; one
+    words, then the words. Each batch first touches the memory it will need, so that the waits for memory overlap; one
     text at a time takes five times as long.
     """
     mask = np.uint64(slots.shape[0] - 1)

@@ -3,11 +3,11 @@
 A link from i to j has the posterior q = softmax(W₂ relu(a_i + b_j) + b₂). Eight links are taken at a time: their hidden
 values fill a small scratch array, and the three products of the head, with W₂ forward, with W₂ and with the hidden
 values backward, become tiles whose sums stay in registers (`dssl.kernels.simd`). Exponentials are taken of eight
-links at once. What a link adds to its two ends is added to their rows at once.
+links at once. The contributions of a link are added to the rows of its two ends at once.
 
 **Threads.** Rows and columns of the links are cut into the same few parts. In the first turn the parts (0, 0),
 (1, 1), … of the matrix are worked on at the same time, in the second (0, 1), (1, 2), … and so on: no two of them share
-a row or a column, so that nobody waits and no sum depends on who was first. How many parts there are follows from the
+a row or a column, so that no thread waits and no sum depends on the order. How many parts there are follows from the
 links alone, so the result is the same, bit for bit, with any number of threads.
 """
 
@@ -61,7 +61,7 @@ class Plan:
 
     @classmethod
     def build(cls, links: sparse.csr_array, *, parts: int | None = None) -> Plan:
-        """Cut links of shape ``(C, n)`` into parts of about as many links; how many, `PARTS` says by default."""
+        """Cut links of shape ``(C, n)`` into parts of about as many links; by default `PARTS` of them."""
         indptr = cast(Indptr, links.indptr.astype(np.int64, copy=False))
         indices = cast(Indices, links.indices.astype(np.int32, copy=False))
         weights = cast(Floats, links.data.astype(np.float32, copy=False))
@@ -172,7 +172,7 @@ def backward(
     found = [buffers.zeros(*end.shape).numpy() for end in ends]
     grad_values = np.zeros_like(values)
     width = ends[0].shape[1]
-    # A part of each turn has scratch memory of its own: the gradients of W₂ and b₂ are summed there.
+    # A part of each turn has separate scratch memory: the gradients of W₂ and b₂ are summed there.
     scratch = np.zeros((parts * parts, scratch_size(width, padded)), np.float32)
     places = np.zeros((parts, 6 * GROUP), np.int64)
     run = backward_together if use_threads(threads, parts) else backward_alone

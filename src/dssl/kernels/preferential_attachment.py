@@ -26,8 +26,8 @@ def attach_preferentially(
     and a token of its urn uniformly: constant time, no pass over the nodes. A node that was drawn already is
     rejected and the draw repeated. Given the set S drawn so far, the accepted node has the distribution
     ``p(v) / (1 − p(S))`` on the others: the sequential draw, renormalised after each node, that NumPy's
-    ``choice(replace=False, p=p)`` makes. (NumPy draws a batch from p, keeps the first of equal ones, and goes
-    on with the weights of those set to zero: rejection within a batch, renormalisation between batches.)
+    ``choice(replace=False, p=p)`` makes. (NumPy draws a batch from p, keeps the first of equal ones, and
+    continues with the weights of those set to zero: rejection within a batch, renormalisation between batches.)
 
     Args:
         classes: class of each node in the order of arrival, shape ``(N,)``.

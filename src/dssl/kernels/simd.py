@@ -1,11 +1,11 @@
-"""Eight floats at once, for compiled loops: what a compiler does not find by itself is said here.
+"""Eight floats at once, for compiled loops: explicit vector operations that a compiler does not find by itself.
 
 Numba turns plain loops into vector instructions where each iteration is independent; a tile of a matrix product, whose
 sums stay in registers, it does not find. These few functions, for code that Numba compiles, name the registers. LLVM
 translates them for any processor: AVX has registers of eight floats, others use two of four.
 
 Memory is an address (`memory`), places in it count entries. So a call costs nothing: with arrays, Numba counts
-references. Nobody checks the places.
+references. Positions are not checked.
 
 ``load(m, i)``, ``store(m, i, v)``
     the eight floats from place i on
@@ -284,7 +284,7 @@ def compiled(function: Callable[..., Any], *, parallel: bool = False) -> Any:
 def alone_and_together(function: Callable[..., Any]) -> tuple[Any, Any]:
     """Compile a function with a loop over ``numba.prange`` twice: for one thread, and for several.
 
-    The second has a name of its own, because Numba keeps code on disk by the name and not by the options: under one
+    The second has a separate name, because Numba keeps code on disk by the name and not by the options: under one
     name, whichever is compiled first would be both.
     """
     assert isinstance(function, FunctionType)
@@ -294,7 +294,7 @@ def alone_and_together(function: Callable[..., Any]) -> tuple[Any, Any]:
 
 
 def use_threads(threads: int, parts: int) -> bool:
-    """Tell whether there is work for several threads, and if so let Numba use as many as are told and make sense."""
+    """Return whether there is work for several threads, and if so let Numba use the useful ones of the given number."""
     count = min(threads, parts, int(_settings.NUMBA_NUM_THREADS))
     if count > 1:
         numba.set_num_threads(count)

@@ -31,7 +31,7 @@ Indices = NDArray[np.int32]
 Floats = NDArray[np.float32]
 
 BLOCK = 64  # columns whose sums are in registers: eight of them
-AHEAD = 8  # links between the one that is added and the one whose row is asked for
+AHEAD = 8  # links between the one that is added and the one whose row is prefetched
 CHUNKS = 64  # of rows, with about as many links each, that threads take in turn
 FEW = 1_000_000  # multiplications that are not worth a second thread
 

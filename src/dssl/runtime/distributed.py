@@ -32,9 +32,9 @@ from torch.distributed.rendezvous import rendezvous
 from dssl.errors import ConfigError, DsslError, LostError, RunError
 
 # A process that dies is noticed at once, as its connection closes. This is for a machine that falls silent, and longer
-# than the differences between processes may be: in reading the graph, or in what the first one writes.
+# than the differences between processes may be: in reading the graph, or in the writes of the first one.
 TIMEOUT = timedelta(minutes=30)
-OTHERS = "another process of this job could not begin, and says why"
+OTHERS = "another process of this job could not begin; its own message has the reason"
 _Sliced = TypeVar("_Sliced")
 
 
@@ -55,7 +55,7 @@ def launched() -> bool:
 
 
 def restarted() -> bool:
-    """Whether torchrun started the processes anew after one of them was lost."""
+    """Whether torchrun restarted the processes after one of them was lost."""
     return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
 
 
@@ -109,7 +109,7 @@ def _stoppable() -> Iterator[None]:
 
 
 def _is_loss(error: Exception) -> bool:
-    """Whether an error is one of the connection to the others; gloo's have no type of their own."""
+    """Whether an error is one of the connection to the others; gloo's have no separate type."""
     if isinstance(error, DsslError):
         return False
     return isinstance(error, dist.DistError) or any(word in str(error) for word in ("gloo", "NCCL", "TCPStore"))
@@ -119,14 +119,14 @@ def _lost(reason: str) -> str:
     who = f"process {os.environ.get('RANK', '?')} of {os.environ.get('WORLD_SIZE', '?')}"
     short = reason.partition("] ")[2] or reason  # gloo begins with its source file
     return (
-        f"{who} ends, as another one was lost or all were told to stop ({short.splitlines()[0].partition('. ')[0]}); "
-        "the same command goes on from the last checkpoint"
+        f"{who} ends, as another one was lost or all were stopped ({short.splitlines()[0].partition('. ')[0]}); "
+        "the same command resumes from the last checkpoint"
     )
 
 
 @contextmanager
 def together() -> Iterator[None]:
-    """Let no process go on after the block unless all can: an error of one ends the others too, without a word."""
+    """Let no process continue after the block unless all can: an error of one ends the others too, without a word."""
     if world() == 1:
         yield
         return
@@ -267,7 +267,7 @@ def file_of_first(path: Path) -> Iterator[Path | None]:
 
 
 def check_same(text: str, what: str) -> None:
-    """Refuse to go on if this process has something else than the first.
+    """Refuse to continue if the value of this process differs from that of the first.
 
     Args:
         text: what this process has, in a few characters of ASCII.

@@ -18,7 +18,7 @@ def describe(command: str, *, started: datetime, resumed_at: int) -> dict[str, A
     """Return the record of a run that ends now.
 
     Args:
-        command: what was called.
+        command: the command line.
         started: when.
         resumed_at: epochs that an earlier process had done.
     """
@@ -47,7 +47,7 @@ def version(package: str) -> str:
 
 
 def peak_memory() -> int:
-    """Return the largest memory that this process had so far, in bytes; 0 where the system does not tell."""
+    """Return the peak memory of this process so far, in bytes; 0 where the system does not report it."""
     status = Path("/proc/self/status")
     if status.exists():
         for line in status.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -62,13 +62,13 @@ def peak_memory() -> int:
 
 
 def memory() -> int:
-    """Return the memory that this process has now, in bytes; 0 where the system does not tell."""
+    """Return the current memory of this process, in bytes; 0 where the system does not report it."""
     pages = Path("/proc/self/statm")
     return int(pages.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE") if pages.exists() else 0
 
 
 def forget_peak() -> None:
-    """Let `peak_memory` begin anew, on systems that can (Linux): a process may do several jobs."""
+    """Reset `peak_memory`, on systems that can (Linux): a process may do several jobs."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
 

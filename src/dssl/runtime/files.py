@@ -1,6 +1,6 @@
 """Reading and writing files and folders: a reader, or a crash, never finds half of one, and writers exclude each other.
 
-A file or folder is written under a hidden name beside its own, and renamed when it is complete. The hidden name holds
+A file or folder is written under a hidden name next to its own, and renamed when it is complete. The hidden name holds
 the machine and the process, so that the next writer removes those of processes that were killed.
 """
 
@@ -29,7 +29,7 @@ _HERE = -100  # likewise: paths are relative to the working directory
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a temporary path beside ``path``; when the block ends well it takes the name of ``path`` in one step.
+    """Give a temporary path next to ``path``; when the block ends well it takes the name of ``path`` in one step.
 
     The temporary name keeps the suffix, since some writers choose the format by it.
     """
@@ -46,7 +46,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def replacing_folder(path: Path) -> Iterator[Path]:
-    """Give a new folder beside ``path``; when the block ends well it takes the name of ``path``, and the old one goes.
+    """Give a new folder next to ``path``; when the block ends well it takes the name of ``path``, and the old one goes.
 
     On Linux the two change places in one step. Elsewhere the old folder is first renamed, and a process that is killed
     before the second step leaves it under a hidden name, which the next writer brings back.

@@ -12,7 +12,7 @@ from dssl.errors import RunError
 if TYPE_CHECKING:
     from concurrent.futures import Future, ProcessPoolExecutor
 
-LOST = "a worker process was killed (out of memory?); run the same command to go on"
+LOST = "a worker process was killed (out of memory?); run the same command to resume"
 _Result = TypeVar("_Result")
 
 
@@ -74,7 +74,7 @@ def _alone(one_thread: bool, work: Callable[..., _Result], *given: Any) -> _Resu
 
 @contextmanager
 def threads(number: int) -> Iterator[None]:
-    """Let torch, and what asks it, use this many threads inside the block; 0 leaves it alone."""
+    """Let torch, and libraries that follow it, use this many threads inside the block; 0 leaves it alone."""
     import torch
 
     before = torch.get_num_threads()
