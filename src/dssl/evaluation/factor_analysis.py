@@ -1,4 +1,4 @@
-"""What the factors mean: the reason of an undirected link, and whether classes that link alike have like factors."""
+"""Analysis of factors: the factor of an undirected link, and the agreement of factors with the links of classes."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class LinkTask:
         graph: undirected, without the links of validation and test.
         train: links of ``graph`` that a scorer may learn from.
         val: hidden links that choose its settings.
-        test: hidden links that it is judged by.
+        test: hidden links for the evaluation.
         apart: as many pairs without a link for each of the three, by how they were drawn.
     """
 
@@ -47,7 +47,7 @@ class LinkTask:
 
 
 def hold_out(graph: Graph, *, seed: int, val_share: float = 0.05, test_share: float = 0.1) -> LinkTask:
-    """Hide a share of the links, drawn at random; directions and self loops are dropped first."""
+    """Hide a random fraction of the links; directions and self loops are dropped first."""
     plain = graph.undirected().without_self_loops()
     start, end = plain.sources().astype(np.int64), plain.indices.astype(np.int64)
     once = start < end
@@ -81,7 +81,7 @@ def _without(graph: Graph, *hidden: Pairs) -> Graph:
 
 
 def _apart(graph: Graph, counts: list[int], kind: Negatives, rng: np.random.Generator) -> tuple[Pairs, Pairs, Pairs]:
-    """Distinct pairs without a link in the whole graph, as many as asked for."""
+    """Distinct pairs without a link in the whole graph, as many as requested."""
     size = graph.num_nodes
     linked = np.sort(graph.sources().astype(np.int64) * size + graph.indices)
     wanted = sum(counts)

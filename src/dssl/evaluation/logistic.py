@@ -13,7 +13,7 @@ one weight vector of the binary model is worth two of the softmax.
   by p (1 − p). A rotation changes neither the optimum nor the norm, and it makes a diagonal preconditioner good: L-BFGS
   then needs tens of evaluations where the raw columns need hundreds. Few training rows have few axes.
 * Convergence is relative: to the loss, which is near 0 where the classes are separable and C is large, and to the first
-  step from zero weights, which hardly lowers the loss where the columns are small or C is.
+  step from zero weights, which lowers the loss little where the columns are small or C is.
 * Each evaluation either accepts a problem's step or halves it, so that no problem waits for the line search of
   another, and problems that have converged leave the product.
 * It runs on one thread (`one_thread`): the passes are short, and on cores that others use too, waiting for the slower
@@ -190,7 +190,7 @@ def _minimise(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Problem:
-    """What the active problems share and own: rows, classes, weights of rows ``(n, B)``, penalty, preconditioner."""
+    """The active problems: rows, classes, weights of rows ``(n, B)``, penalty, preconditioner."""
 
     x: torch.Tensor
     y: torch.Tensor
@@ -329,7 +329,7 @@ class _State:
         if not rejected.any():
             return self
         length = torch.where(rejected, 0.5 * before.length, self.length)
-        exhausted = rejected & (length < 1e-6)  # float32 cannot tell points so close apart: call it converged
+        exhausted = rejected & (length < 1e-6)  # float32 cannot separate points so close: call it converged
         return _State(
             self.weights,
             self.loss,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours (without black), which people with any colour vision can tell apart, darker yellow.
+# Okabe and Ito's colours (without black), which are distinct for any colour vision, with a darker yellow.
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#c9b700", "#555555")
 MARKERS = ("o", "^", "s")
 UNLABELLED = "#c8c8c8"
@@ -65,7 +65,7 @@ def embedding_map(
 
 
 def training_curves(metrics: Sequence[dict[str, Any]], path: str | Path, *, title: str = "Training") -> None:
-    """Draw each logged number over the epochs in a small panel of its own, as a PNG.
+    """Draw each logged number over the epochs in a separate small panel, as a PNG.
 
     Args:
         metrics: the records of ``metrics.jsonl``; ``epoch`` (or ``step``, or else the position) is the horizontal axis.

@@ -14,8 +14,8 @@ intercept is not regularised; it only helps the solver):
 ``plain``
     the values as they are, as in papers that mention no more than "a linear classifier".
 
-C means what it means in scikit-learn (C times the *sum* of the losses plus half the squared norm). The grid reaches
-from 0.001, where the weights of a class are nearly its mean row, to 100, which hardly regularises.
+C is that of scikit-learn (C times the *sum* of the losses plus half the squared norm). The grid reaches
+from 0.001, where the weights of a class are nearly its mean row, to 100, which regularises little.
 """
 
 from __future__ import annotations

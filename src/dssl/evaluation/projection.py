@@ -21,12 +21,12 @@ def project(values: NDArray[np.float32], *, kind: Kind = "auto", seed: int = 0) 
     """Lay rows out in the plane.
 
     t-SNE starts from the principal components. Of more than 10,000 rows it places a seeded sample, and each other
-    row a place beside its nearest sampled row: 100,000 rows take half a minute, not four.
+    row a position next to its nearest sampled row: 100,000 rows take half a minute, not four.
 
     Args:
         values: finite vectors, shape ``(N, d)``.
-        kind: ``"tsne"``, ``"pca"``, or ``"auto"``: t-SNE but for rows that it makes no sense for, which are few,
-            alike or in less than three dimensions, and but for more than a million.
+        kind: ``"tsne"``, ``"pca"``, or ``"auto"``: t-SNE, or PCA for fewer than ten distinct rows, for fewer
+            than three dimensions and for more than a million rows.
         seed: of the sample and of t-SNE.
 
     Returns:
@@ -91,7 +91,7 @@ def _tsne(components: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
 def _beside_nearest(
     known: NDArray[np.float64], places: NDArray[np.float32], others: NDArray[np.float64], seed: int
 ) -> NDArray[np.float32]:
-    """A place for each other row beside that of its nearest known row, as far from it as places are apart.
+    """A position for each other row next to that of its nearest known row, at the typical distance of positions.
 
     A mean over several nearest would draw all rows to the middle of the map.
     """

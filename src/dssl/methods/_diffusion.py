@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dssl.graph import Graph
 
-MISSED = 1e-2  # share of the coefficients that the series may leave out
+MISSED = 1e-2  # fraction of the coefficients that the series may leave out
 
 
 def coefficients(kind: Literal["ppr", "heat"], *, teleport: float, heat_time: float) -> NDArray[np.float64]:
@@ -41,7 +41,7 @@ def diffuse(graph: Graph, theta: NDArray[np.float64], *, neighbours: int, precis
     """Return the diffusion as a graph with the same nodes and weighted arcs, self loops left out.
 
     The weights are those of :math:`D^{-1/2} S D^{1/2}`, the diffusion of the symmetric matrix, over the mean of its
-    diagonal: an encoder gives each node a loop of weight one, and so about the share of itself that S has.
+    diagonal: an encoder gives each node a loop of weight one, and so about the same weight of itself as S.
 
     Args:
         graph: the graph.

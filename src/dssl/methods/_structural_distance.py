@@ -1,4 +1,4 @@
-r"""How alike the places of two nodes in a graph are, whatever lies between them: the multilayer graph of struc2vec.
+r"""Structural similarity of two nodes, whatever lies between them: the multilayer graph of struc2vec.
 
 :math:`f_k(u, v)`, the structural distance up to k links away, adds up the distances of the ordered sequences of degrees
 of the nodes in each ring, by dynamic time warping with the cost :math:`\max(a, b) / \min(a, b) - 1`. The three ways of
@@ -28,7 +28,9 @@ def candidates(graph: Graph) -> tuple[Ints, Ints]:
     n, degrees = graph.num_nodes, graph.degrees
     reach = max(1, math.ceil(math.log2(max(n, 2))))
     around = np.add.reduceat(np.append(degrees[graph.indices], 0), graph.indptr[:-1]) / np.maximum(degrees, 1)
-    order = np.lexsort((around, degrees))  # what reduceat gives for a node without links does not matter: all are alike
+    order = np.lexsort(
+        (around, degrees)
+    )  # the value of reduceat for a node without links does not matter: all are equal
     first = [order[: n - step] for step in range(1, min(reach, n - 1) + 1)]
     second = [order[step:] for step in range(1, min(reach, n - 1) + 1)]
     empty = np.zeros(0, np.int64)

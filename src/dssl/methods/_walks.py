@@ -1,6 +1,6 @@
 """Random walks, and skip-gram with negative sampling along them: compiled loops that follow from a seed alone.
 
-Each walk draws from a counter-based stream of its own, named by the seed and its start, so that walks are the same in
+Each walk draws from a separate counter-based stream, named by the seed and its start, so that walks are the same in
 any order and in batches of any size. Skip-gram goes through the walks one after another, as word2vec does with one
 thread: parallel updates of shared rows would end elsewhere in each run.
 """
@@ -35,7 +35,7 @@ class Draws:
 
     @classmethod
     def of(cls, weights: NDArray[np.floating]) -> Draws:
-        """Make the table for probabilities in proportion to weights, shape ``(N,)``; all zero counts as all alike."""
+        """Make the table for probabilities in proportion to weights, shape ``(N,)``; all zero counts as uniform."""
         total = float(weights.sum())
         even = np.full(len(weights), 1 / max(len(weights), 1))
         return cls(*_alias(np.asarray(weights, np.float64) / total if total > 0 else even))
@@ -52,7 +52,7 @@ def walks(
         length: steps of each walk.
         seed: below 2**63; a walk follows from it and its start.
         p: how much less likely it is to go straight back (node2vec).
-        q: how much less likely it is to go to a node that is no neighbour of the one before.
+        q: how much less likely it is to go to a node that is not a neighbour of the one before.
 
     Returns:
         Positions, shape ``(W, length + 1)``; −1 after a node without links, or with none that weighs anything.
@@ -170,7 +170,7 @@ def layered_walks(
     stay: float,
     seed: np.uint64,
 ) -> NDArray[np.int32]:
-    """Walk through several layers of links among the same nodes; a change of layer is no step of the walk.
+    """Walk through several layers of links among the same nodes; a change of layer is not a step of the walk.
 
     Args:
         indptr: row pointers of all layers, one after another: node i of layer k is row k · N + i.

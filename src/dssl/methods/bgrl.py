@@ -3,7 +3,7 @@ r"""Bootstrapped graph latents (BGRL).
 Thakoor, Tallec, Azar, Azabou, Dyer, Munos, Veličković, Valko: *Large-Scale Representation Learning on Graphs via
 Bootstrapping*, ICLR 2022.
 
-A predictor p on the online encoder's vectors of one view foretells the target encoder's vectors of the other, without
+A predictor p on the online encoder's vectors of one view predicts the target encoder's vectors of the other, without
 negatives:
 
 .. math::
@@ -16,7 +16,7 @@ running means take 0.99 of each step: the embedding is normalised nearly as the 
 
 Where we differ: the loss is written as the sum of both directions of ``1 − cos``, which is Eq. 1 up to constants; 200
 epochs where the paper trains for 10,000, hence a larger learning rate without warm-up, and a τ that starts at 0.9: a
-target that keeps 0.99 in each of 200 steps hardly leaves where it began. Views lose half of the links and features,
+target that keeps 0.99 in each of 200 steps moves little. Views lose half of the links and features,
 where the paper chooses these shares, mostly smaller, for each of its graphs.
 """
 
@@ -43,9 +43,9 @@ class BGRL(EncoderMethod):
         encoder: the online encoder.
         momentum: τ of the first epoch; it rises to 1 along the training.
         predictor_dim: width of the predictor.
-        link_drop_1: share of links dropped in the first view.
+        link_drop_1: fraction of links dropped in the first view.
         link_drop_2: in the second.
-        feature_mask_1: share of feature columns masked in the first view.
+        feature_mask_1: fraction of feature columns masked in the first view.
         feature_mask_2: in the second.
         norm_momentum: fraction of a step's means and variances in the running ones.
     """

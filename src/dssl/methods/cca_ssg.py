@@ -2,7 +2,7 @@ r"""From canonical correlation analysis to self-supervised graph neural networks
 
 Zhang, Wu, Yan, Wipf, Yu: *From Canonical Correlation Analysis to Self-supervised Graph Neural Networks*, NeurIPS 2021.
 
-Two views of a node should have the same vector, and columns should tell different things:
+Two views of a node should have the same vector, and columns should be uncorrelated:
 
 .. math::
     \mathcal{L} = \|\tilde Z_A - \tilde Z_B\|_F^2
@@ -35,8 +35,8 @@ class CCASSG(EncoderMethod):
     Args:
         encoder: the encoder.
         decorrelation_weight: λ.
-        link_drop: share of links that each view loses.
-        feature_mask: share of feature columns masked in each view.
+        link_drop: fraction of links that each view loses.
+        feature_mask: fraction of feature columns masked in each view.
     """
 
     def __init__(self, encoder: Encoder, *, decorrelation_weight: float, link_drop: float, feature_mask: float) -> None:

@@ -2,7 +2,7 @@ r"""Deep graph infomax (DGI).
 
 Veličković, Fedus, Hamilton, Liò, Bengio, Hjelm: *Deep Graph Infomax*, ICLR 2019.
 
-A node's vector should tell the summary of its own graph from that of a graph whose features were shuffled:
+A node's vector should distinguish the summary of its own graph from that of a graph with shuffled features:
 
 .. math::
     \mathcal{L} &= -\frac{1}{2N} \sum_i \Big( \log D(h_i, s) + \log (1 - D(\tilde h_i, s)) \Big) \tag{1} \\
@@ -14,7 +14,7 @@ encoder's output through a PReLU with one slope; one layer of GCN is the paper's
 and the single slope are those of the authors' code.
 
 Where we differ: in mini-batches the summary is that of the batch's centres (the paper does so on Reddit and PPI); 64
-columns where the paper has 512; training does not stop early unless ``train.patience`` says so.
+columns where the paper has 512; training does not stop early unless ``train.patience`` is set.
 """
 
 from __future__ import annotations

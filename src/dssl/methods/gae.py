@@ -2,7 +2,7 @@ r"""Graph autoencoders: GAE and VGAE.
 
 Kipf, Welling: *Variational Graph Auto-Encoders*, NeurIPS workshop on Bayesian Deep Learning 2016.
 
-The links are to be foretold from the vectors of their ends:
+The links are predicted from the vectors of their ends:
 
 .. math::
     q(z_i \mid X, A) &= \mathcal{N}(z_i;\; \mu_i, \mathrm{diag}(\sigma_i^2)) \tag{1} \\

@@ -2,7 +2,7 @@ r"""Graph contrastive learning with adaptive augmentation (GCA).
 
 Zhu, Xu, Yu, Liu, Wu, Wang: *Graph Contrastive Learning with Adaptive Augmentation*, WWW 2021.
 
-The two views of a node are told from all other nodes of both views:
+The two views of a node are distinguished from all other nodes of both views:
 
 .. math::
     \ell(u_i, v_i) &= \log \frac{e^{\theta(u_i, v_i)/\tau}}{e^{\theta(u_i, v_i)/\tau}
@@ -50,9 +50,9 @@ class GCA(EncoderMethod):
         centrality: φ.
         temperature: τ.
         projector_dim: width of the projections.
-        link_drop_1: mean chance of a link to leave the first view, p_e.
+        link_drop_1: mean probability of a link to leave the first view, p_e.
         link_drop_2: the second.
-        feature_mask_1: mean chance of a feature to be masked in the first view.
+        feature_mask_1: mean probability of a feature to be masked in the first view.
         feature_mask_2: in the second.
         most_dropped: p_τ.
         anchors: nodes that are compared in a step, at most.
@@ -141,7 +141,7 @@ def extent(scores: Floats) -> tuple[float, float]:
 
 
 def unimportance(scores: Floats, over: tuple[float, float]) -> Floats:
-    """(s_max − s) / (s_max − mean s): 0 for the most important, 1 on the average; all 1 if all are alike.
+    """(s_max − s) / (s_max − mean s): 0 for the most important, 1 on the average; all 1 if all are equal.
 
     Args:
         scores: s of some links or features.

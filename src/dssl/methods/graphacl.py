@@ -3,8 +3,8 @@ r"""Asymmetric graph contrastive learning without augmentations (GraphACL).
 Xiao, Zhu, Chen, Wang: *Simple and Asymmetric Graph Contrastive Learning without Augmentations*, NeurIPS 2023, by the
 authors of DSSL.
 
-A predictor g on a node's vector foretells its neighbours', so that two nodes with like neighbours become alike without
-the neighbours being like them; random nodes push apart:
+A predictor g on a node's vector predicts its neighbours'. Two nodes with similar neighbours become similar, although
+the neighbours may differ from them; random nodes are pushed apart:
 
 .. math::
     \mathcal{L} = -\frac{1}{N} \sum_i \frac{1}{|N(i)|} \sum_{j \in N(i)}
@@ -14,7 +14,7 @@ the neighbours being like them; random nodes push apart:
 with v of the online encoder, u of its moving average (no gradient), all of length one. As in the authors' code, g is
 linear and i is among its own neighbours N(i), with a loop of weight one.
 
-Where we differ: of more than ``negatives`` nodes, the sum over k is over so many random ones, drawn anew in each step
+Where we differ: of more than ``negatives`` nodes, the sum over k is over so many random ones, new in each step
 and the same for all i, and is scaled up to all. At most ``pairs`` links enter a step. Without ``own_neighbour``, a node
 without links adds nothing.
 """
@@ -38,7 +38,7 @@ class GraphACL(EncoderMethod):
 
     Args:
         encoder: the online encoder.
-        momentum: share of the target encoder kept in each step.
+        momentum: fraction of the target encoder kept in each step.
         temperature: τ of the contrast.
         predictor_layers: layers of g.
         own_neighbour: whether a node is among its own neighbours.

@@ -2,7 +2,7 @@ r"""Large-scale information network embedding (LINE).
 
 Tang, Qu, Wang, Zhang, Yan, Mei: *LINE: Large-scale Information Network Embedding*, WWW 2015.
 
-First-order proximity: linked nodes are alike. Second-order: nodes with the same neighbours are alike.
+First-order proximity: linked nodes are similar. Second-order: nodes with the same neighbours are similar.
 
 .. math::
     p_1(v_i, v_j) &= \sigma(u_i^\top u_j) \tag{1} \\
@@ -16,7 +16,7 @@ with P_n in proportion to degree^¾. Links are drawn in proportion to their weig
 trained apart, half of the columns each, scaled to length one and put side by side.
 
 Where we differ: an epoch draws as many links as there are; a direction of a link is drawn like any other link, which
-the paper says to do with links without direction.
+the paper proposes for undirected links.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ class LINE(TableMethod):
         self._others = Draws.of(np.bincount(self._ends[1], weights, minlength=graph.num_nodes) ** 0.75)
 
     def learn(self, batch: Starts, vectors: NDArray[np.float32], contexts: NDArray[np.float32]) -> tuple[float, int]:
-        """Draw as many links as the batch's share of the nodes, and train both orders on them."""
+        """Draw links in proportion to the nodes of the batch, and train both orders on them."""
         nodes, seed = batch
         count = round(len(self._ends[0]) * len(nodes) / max(len(vectors), 1))
         if not count:
             return 0.0, 0
         total = 0.0
-        # The first node tells the batches of an epoch apart.
+        # The first node identifies the batch of an epoch.
         own = rng.integer(seed, "links", int(nodes[0]))
         places = draw(self._links.chance, self._links.alias, count, np.uint64(own))
         start, end = (side[places] for side in self._ends)

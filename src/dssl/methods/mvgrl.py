@@ -2,7 +2,7 @@ r"""Contrastive multi-view representation learning on graphs (MVGRL).
 
 Hassani, Khasahmadi: *Contrastive Multi-View Representation Learning on Graphs*, ICML 2020.
 
-One view is the graph, the other its diffusion, each with an encoder of its own:
+One view is the graph, the other its diffusion, each with a separate encoder:
 
 .. math::
     S &= \sum_k \Theta_k T^k \tag{1} \\

@@ -3,7 +3,7 @@ r"""DeepWalk and node2vec: skip-gram on random walks.
 Perozzi, Al-Rfou, Skiena: *DeepWalk: Online Learning of Social Representations*, KDD 2014.
 Grover, Leskovec: *node2vec: Scalable Feature Learning for Networks*, KDD 2016.
 
-Nodes along a walk are foretold from the node in their middle, with the softmax replaced by negative sampling:
+Nodes along a walk are predicted from the node in their middle, with the softmax replaced by negative sampling:
 
 .. math::
     \mathcal{L} = -\sum_{(u, v)} \Big( \log \sigma(f_u^\top c_v)
@@ -18,7 +18,7 @@ with a chance in proportion to the weight of (v, x) times
 DeepWalk is the case p = q = 1. An epoch is one walk from each node: ``train.epochs`` is the number of walks per node.
 
 Where we differ: negative sampling in place of DeepWalk's hierarchical softmax, as its successors have it; walks are
-drawn anew in each epoch and never stored; biased steps are drawn by rejection, without a table for each pair of links.
+new in each epoch and never stored; biased steps are drawn by rejection, without a table for each pair of links.
 DeepWalk follows the weights of links, if there are any.
 """
 

@@ -35,7 +35,7 @@ from dssl.runtime import distributed
 
 
 class Drawn(NamedTuple):
-    """A batch with what was drawn: u, v and the negatives as positions in it, shapes ``(m,)``, ``(m,)``, ``(m, Q)``."""
+    """A batch with its random draws: u, v and the negatives as positions, shapes ``(m,)``, ``(m,)``, ``(m, Q)``."""
 
     batch: Batch
     u: Tensor

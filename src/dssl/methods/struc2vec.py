@@ -2,7 +2,7 @@ r"""struc2vec: nodes in like places get like vectors.
 
 Ribeiro, Saverese, Figueiredo: *struc2vec: Learning Node Representations from Structural Identity*, KDD 2017.
 
-Walks go through a graph of K layers in which nodes are linked by how alike their surroundings are:
+Walks go through a graph of K layers in which nodes are linked by the similarity of their surroundings:
 
 .. math::
     f_k(u, v) &= f_{k-1}(u, v) + g(s(R_k(u)), s(R_k(v))) \tag{1} \\
@@ -37,7 +37,7 @@ class Struc2Vec(SkipGram):
     Args:
         dim: length of the vectors.
         rings: K, the number of layers.
-        stay: chance of a walk to stay in its layer.
+        stay: probability of a walk to stay in its layer.
         walk_length: steps of a walk.
         window: largest distance of a pair along a walk.
         negatives: draws per pair.
@@ -98,7 +98,7 @@ def weights_in_rows(matrix: sparse.csr_array) -> NDArray[np.float64]:
 
 
 def upward(matrix: sparse.csr_array) -> NDArray[np.float64]:
-    """The chance of each node to change to the layer above rather than below, for f_k as values, shape ``(N,)``."""
+    """The probability of each node to change to the layer above, not below, for f_k as values, shape ``(N,)``."""
     weights = np.exp(-matrix.data)
     heavy = weights > (weights.mean() if len(weights) else 0.0)
     rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
