@@ -29,7 +29,7 @@ MOST_BYTES = 200_000
 
 
 def photograph(view: explore.View, target: Path) -> None:
-    """Open the page, choose a node, and keep what is seen."""
+    """Open the page, choose a node, and take a picture."""
     with served(view) as server, sync_playwright() as playwright:
         options = ["--no-sandbox", "--enable-unsafe-swiftshader"]
         browser = playwright.chromium.launch(executable_path=executable(), args=options, timeout=120_000)
@@ -56,7 +56,7 @@ def photograph(view: explore.View, target: Path) -> None:
 
 
 def main() -> None:
-    """Fit the run unless it is given, and write the picture beside this file."""
+    """Fit the run unless it is given, and write the picture next to this file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--run", type=Path, help="a run that is there already")
     options = parser.parse_args()

@@ -1,5 +1,5 @@
 // The data of the page: one description (meta.json), arrays as little-endian numbers in parts, and ids as JSON.
-// `dssl explore` answers for these files from memory, `dssl explore --export` writes them: the page cannot tell.
+// `dssl explore` serves these files from memory, `dssl explore --export` writes them; the page is the same.
 
 const TYPES = { float32: Float32Array, int32: Int32Array, uint32: Uint32Array, uint8: Uint8Array };
 

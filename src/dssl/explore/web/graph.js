@@ -1,4 +1,4 @@
-// Questions to the graph: what is near, what is far and alike, what a factor explains. No drawing here.
+// Queries of the graph: distances, distant similar nodes, links of a factor. No drawing here.
 
 export const FAR = 4; // links: nodes at this distance share no neighbour, nor have neighbours that are linked
 
@@ -172,7 +172,7 @@ export function sourcesOf(indptr, arcs) {
   });
 }
 
-/** Which pairs of classes a factor links most, by its share of each link: `{from, to, share}`, largest first. */
+/** Which pairs of classes a factor links most, by its posterior on each link: `{from, to, share}`, largest first. */
 export function classPairs(data, k, label, top) {
   const sums = new Map();
   let total = 0;

@@ -1,4 +1,4 @@
-// The page: what is chosen, and what follows from it for the map, the legend and the panel.
+// The page: its state, and the updates of map, legend and panel.
 
 import * as colour from "./colour.js";
 import { download, table } from "./csv.js";
@@ -93,7 +93,7 @@ function listen() {
   window.addEventListener("hashchange", fromAddress);
 }
 
-// ---- what is chosen -------------------------------------------------------------------------------------------
+// ---- selection ------------------------------------------------------------------------------------------------
 
 /** The address names the chosen node, so that Back goes back and a place can be kept. */
 function fromAddress() {

@@ -174,7 +174,7 @@ export class PointMap {
 
   moved() {
     this.fitted = false;
-    this.before = this.moving ? this.before : NaN; // the time since the last movement says nothing
+    this.before = this.moving ? this.before : NaN; // the time since the last movement is irrelevant
     this.moving = true;
     clearTimeout(this.rest);
     this.rest = setTimeout(() => {

@@ -1,4 +1,4 @@
-// The panel beside the map: the factors, and everything about one node.
+// The panel next to the map: the factors, and everything about one node.
 
 import * as colour from "./colour.js";
 import { bar, count, dot, el, number, percent, short, svg } from "./dom.js";
@@ -9,7 +9,7 @@ const MOST_ROWS = 200;
 const MOST_DRAWN = 30;
 const FAR_NODES = 12;
 
-/** The factors as buttons; the chosen one with what it explains. */
+/** The factors as buttons; the chosen one with its links. */
 export function factors(data, chosen, lit, choose) {
   const made = [el("h2", {}, "Factors")];
   const shares = (data.usage ??= usage(data));
