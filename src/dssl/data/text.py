@@ -100,7 +100,7 @@ class TextColumns:
         if head.startswith((b"\xff\xfe", b"\xfe\xff")):
             raise GraphError(f"{self._path} is UTF-16 text; save it as UTF-8")
         if b"\0" in head:
-            raise GraphError(f"{self._path} is a binary file, not text; use the extension of its real format")
+            raise GraphError(f"{self._path} is not text but binary; use the extension of its real format")
         if not whole:  # the last line may be cut, and with it a letter
             head = head[: head.rfind(b"\n") + 1] or head
         lines = head.removeprefix(MARK).split(b"\n")
