@@ -233,7 +233,7 @@ def _best_baseline(facts: Facts) -> tuple[str, ScoreRecord] | None:
 
 
 def _measure(facts: Facts) -> str:
-    """The measure of the probe that suits the labels, or that was asked for."""
+    """The measure of the probe: the one that suits the labels, or the requested one."""
     return facts.evaluation.get("probe", {}).get("measure", "accuracy")
 
 
