@@ -1,8 +1,8 @@
 """The leading singular vectors of a matrix that may be dense, sparse, or known by its products alone.
 
-Subspace iteration from a fixed start (Halko et al. 2011): the same bytes from the same matrix, no wide copy, and,
-unlike scikit-learn's, no matrix needed: S²X, which is dense where X is not, is never formed. A matrix with many rows
-and few columns has its right singular vectors from one pass over blocks of rows, which may be on disk.
+In memory they come from scikit-learn's randomised SVD and, for products such as S²X, which is dense where X is sparse,
+from ARPACK; both with a fixed start, so that the same matrix gives the same result. A matrix with many rows and few
+columns gets its right singular vectors from one pass over blocks of rows, which may be on disk.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dssl import rng
 from dssl.runtime import out_of_core
 from dssl.runtime.scale import IN_MEMORY, Scale
 
-POWER_ITERATIONS = 6  # spectra of graphs decay slowly
+POWER_ITERATIONS, OVERSAMPLES = 6, 20  # spectra of graphs decay slowly
 SYMMETRIC_ITERATIONS, SYMMETRIC_EXTRA = 8, 8  # of the decomposition for large graphs
 NARROW = 1024  # columns up to which a matrix may be decomposed by XᵀX, from one pass over blocks of rows
 TALL = 50_000  # rows from which on this is faster than subspace iteration, also in memory
@@ -176,25 +176,37 @@ def _decompose(
         dense = matrix.toarray() if isinstance(matrix, sparse.csr_array) else np.asarray(matrix)
         u, s, v = np.linalg.svd(dense.astype(np.float64), full_matrices=False)
         return u[:, :dim], s[:dim], v[:dim].T
-    product = matrix if isinstance(matrix, Product) else _product(matrix, shape)
-    width = min(dim + 20, *shape)  # a few more directions than needed make the last ones accurate
-    q = rng.stream(seed, "svd").standard_normal((shape[1], width), dtype=np.float32)
-    for _ in range(POWER_ITERATIONS):
-        q = _orthonormal(product.transposed(_orthonormal(product.times(q))))
-    basis = _orthonormal(product.times(q))
-    back = product.transposed(basis).astype(np.float64)  # Mᵀ Q, shape (F, width)
-    values, vectors = np.linalg.eigh(back.T @ back)
-    leading, s = vectors[:, ::-1][:, :dim], np.sqrt(np.maximum(values[::-1][:dim], 0))
-    return basis @ leading, s, back @ leading / np.maximum(s, 1e-12 * max(s[0], 1e-300))
+    if isinstance(matrix, Product):
+        return _by_products(matrix, dim, seed)
+    from sklearn.utils.extmath import randomized_svd
+
+    u, s, v = randomized_svd(
+        matrix,
+        dim,
+        n_oversamples=OVERSAMPLES,
+        n_iter=POWER_ITERATIONS,
+        random_state=rng.integer(seed, "svd") & 0xFFFFFFFF,
+    )
+    return u, s, v.T
 
 
-def _product(matrix: Dense | sparse.csr_array, shape: tuple[int, int]) -> Product:
-    transposed = sparse.csr_array(matrix.T) if isinstance(matrix, sparse.csr_array) else matrix.T
-    return Product(lambda q: matrix @ q, lambda q: transposed @ q, shape)
+def _by_products(matrix: Product, dim: int, seed: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """The decomposition of a matrix that is never formed, by ARPACK; all of it where the matrix is small."""
+    from scipy.sparse.linalg import LinearOperator, svds
 
-
-def _orthonormal(block: Dense) -> Dense:
-    return np.linalg.qr(block.astype(np.float32, copy=False))[0]
+    least = min(matrix.shape)
+    if dim >= least:
+        u, s, v = np.linalg.svd(matrix.times(np.eye(matrix.shape[1], dtype=np.float32)), full_matrices=False)
+        return u[:, :dim], s[:dim], v[:dim].T
+    operator = LinearOperator(
+        matrix.shape,
+        matvec=lambda q: matrix.times(q.reshape(-1, 1).astype(np.float32))[:, 0],
+        rmatvec=lambda q: matrix.transposed(q.reshape(-1, 1).astype(np.float32))[:, 0],
+        dtype=np.float32,
+    )
+    u, s, v = svds(operator, k=dim, v0=rng.stream(seed, "svd").standard_normal(least, dtype=np.float32))
+    order = np.argsort(-s, kind="stable")
+    return u[:, order], s[order], v[order].T
 
 
 def _signs(columns: NDArray[Any]) -> NDArray[Any]:
