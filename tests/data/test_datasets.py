@@ -347,15 +347,16 @@ def test_second_load_does_not_import_torch(graph: Callable[[str], Graph]) -> Non
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_damaged_cache_is_built_anew(empty: Path, places: Path) -> None:
+@pytest.mark.parametrize("part", ["header.json", "indices", "ids.arrow"])
+def test_damaged_cache_is_rebuilt(part: str, empty: Path, places: Path) -> None:
     copy_raw("texas", places, empty / "data")
     first = load("texas")
-    (path,) = (cache_dir() / "graphs").glob("*.npz")
-    content = path.read_bytes()
-    for damaged in (b"", b"nonsense", content[: len(content) // 2]):
-        path.write_bytes(damaged)
+    (folder,) = (cache_dir() / "graphs").iterdir()
+    content = (folder / part).read_bytes()
+    for damaged in (b"", b"nonsense", content[: len(content) // 2], bytes([content[0] ^ 1]) + content[1:]):
+        (folder / part).write_bytes(damaged)
         assert load("texas").fingerprint() == first.fingerprint()
-        assert path.read_bytes() != damaged
+        assert (folder / part).read_bytes() != damaged
 
 
 def test_changed_raw_files_are_read_anew(empty: Path, places: Path) -> None:
@@ -381,7 +382,8 @@ def test_two_processes_load_the_same_data_set_at_once(
     code = f"import dssl; print(dssl.load({name!r}).fingerprint())"
     both = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert {process.communicate()[0].strip() for process in both} == {graph(name).fingerprint()}
-    assert [path.suffix for path in (empty / "cache" / "graphs").iterdir()] == [".npz"]  # nothing left behind
+    (folder,) = (empty / "cache" / "graphs").iterdir()  # nothing left behind
+    assert (folder / "header.json").is_file()
 
 
 # --- files that are missing, wrong, or downloaded
