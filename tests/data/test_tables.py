@@ -449,12 +449,14 @@ def test_the_examples_of_the_page_work(tmp_path, monkeypatch, capsys):
     tables = re.findall(r"```csv\n(.*?)```", page, re.DOTALL)
     for name, content in zip(("edges.csv", "nodes.csv"), tables, strict=True):
         write(tmp_path, name, content)
-    first, memory, later = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    first, memory, typed, later = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     names: dict[str, object] = {}
     exec(first, names)
     shown = [line.split("# ")[-1] for line in first.splitlines() if line.startswith("print")]
     assert capsys.readouterr().out.splitlines() == [*shown[:-1], "()"]
     exec(later, names)
+    exec(typed, names)
+    assert [column.kind for column in names["graph"].encoding.columns] == ["ignore", "text"]
     exec(memory, names)
     assert names["graph"].num_nodes == 3
 
