@@ -19,6 +19,7 @@ from dssl.config.toml import to_toml
 from dssl.errors import RunError, require
 from dssl.report import charts as charts
 from dssl.report import facts as of
+from dssl.report import graph_section
 from dssl.report.facts import Facts
 from dssl.runs.records import Environment, ScoreRecord
 from dssl.runs.run_folder import REPORT
@@ -29,15 +30,6 @@ if TYPE_CHECKING:
 
 COMPARISON = "comparison.html"
 
-HOMOPHILY = {
-    "edge_homophily": ("Edge homophily h", "fraction of links within a class"),
-    "class_average_homophily": ("Class-average homophily ĥ", "mean over classes of the excess over random links"),
-    "node_homophily": ("Node homophily", "mean fraction of a node's neighbours in its own class"),
-    "adjusted_homophily": (
-        "Adjusted homophily",
-        "0 for links independent of classes, 1 if all links are within classes",
-    ),
-}
 LABEL_FREE = {
     "effective_rank": "number of directions in which the vectors differ",
     "alignment": "mean squared distance of linked nodes: small for similar neighbours",
@@ -137,10 +129,12 @@ def _run_page(facts: Facts, on_stage: Callable[[str], None]) -> str:
         facts=facts,
         verdicts=of.verdicts(facts),
         notes=arrays.notes,
-        sizes=_sizes(facts.summary),
-        homophily=_homophily(facts.summary),
-        reading=_reading(facts.summary),
-        classes=_class_sizes(facts.summary, [] if arrays.graph is None else charts.class_names(arrays.graph)),
+        sizes=graph_section.sizes(facts.summary),
+        homophily=graph_section.homophily(facts.summary),
+        reading=graph_section.reading(facts.summary),
+        classes=graph_section.class_sizes(
+            facts.summary, [] if arrays.graph is None else charts.class_names(arrays.graph)
+        ),
         terms=[curve for curve in curves if curve["about"] == "terms"],
         health=[curve for curve in curves if curve["about"] == "health"],
         results=_results(facts, page),
@@ -275,61 +269,6 @@ def _seeds(found: Sequence[Facts]) -> list[dict[str, Any]]:
         if spread is not None:
             told.append({"names": ", ".join(str(facts.config.seed) for facts in group), **spread})
     return told
-
-
-def _sizes(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-    number = of.number
-    rows = [
-        ("nodes", number(summary.get("nodes"))),
-        ("links", number(summary.get("edges"))),
-        (
-            "kind",
-            " ".join(
-                ["directed" if summary.get("directed") else "undirected", "weighted" * bool(summary.get("weighted"))]
-            ),
-        ),
-        ("mean degree", number(summary.get("mean_degree"))),
-        ("largest degree", number(summary.get("max_degree"))),
-        ("components", number(summary.get("components"))),
-        ("in the largest", number(summary.get("largest_component"))),
-        ("without links", number(summary.get("isolated_nodes"))),
-        ("self loops", number(summary.get("self_loops"))),
-        ("features", number(summary.get("features")) if summary.get("features") else "none"),
-        ("classes", number(summary.get("classes")) if summary.get("classes") else "none"),
-    ]
-    if summary.get("classes"):
-        rows.append(("labelled nodes", number(summary.get("labelled_nodes"))))
-    return rows
-
-
-def _homophily(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
-    known = {key: summary.get(key) for key in HOMOPHILY}
-    return [
-        {"name": name, "words": words, "value": known[key]}
-        for key, (name, words) in HOMOPHILY.items()
-        if known[key] is not None
-    ]
-
-
-def _reading(summary: Mapping[str, Any]) -> str:
-    """The homophily in a sentence."""
-    adjusted = summary.get("adjusted_homophily")
-    if adjusted is None:
-        return ""
-    if adjusted >= 0.3:
-        return "Linked nodes tend to be of the same class."
-    if adjusted <= -0.05:
-        return "Linked nodes tend to be of different classes."
-    return "Links are nearly independent of the classes."
-
-
-def _class_sizes(summary: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    sizes = summary.get("class_sizes") or []
-    titles = names if len(names) == len(sizes) else [str(at) for at in range(len(sizes))]
-    rows = sorted(zip(titles, sizes, strict=True), key=lambda row: -row[1])
-    largest = max(sizes, default=0) or 1
-    shown = [{"name": name, "size": size, "share": 100 * size / largest} for name, size in rows[:12]]
-    return {"rows": shown, "left_out": max(0, len(rows) - 12)}
 
 
 def _results(facts: Facts, page: Page) -> dict[str, Any]:
