@@ -272,7 +272,7 @@ BAD = {
     "unknown recipe": (["fit", "edges.csv", "--recipe", "nope"], "unknown recipe 'nope'"),
     "unknown data set of a recipe": (
         ["fit", "texas", "--recipe", "paper-terms:x"],
-        "unknown data set 'x'; it knows cora",
+        "unknown data set 'x'; it contains cora",
     ),
     "unknown setting": (["fit", "edges.csv", "--set", "epoch=3"], "did you mean 'epochs'?"),
     "out of range": (["fit", "edges.csv", "--set", "dropout=2"], "encoder.dropout is 2"),

@@ -143,7 +143,7 @@ def test_the_filter_rate_is_a_learning_rate() -> None:
     optimizer.step()
     for name in ("low", "high", "mixture"):
         step = method.filter_rate * (getattr(method, name).detach() - before[name]).abs()
-        torch.testing.assert_close(step, torch.full_like(step, 0.03), rtol=1e-3, atol=0.0)
+        torch.testing.assert_close(step, torch.full_like(step, 0.03), rtol=1e-2, atol=0.0)
 
 
 def test_the_embedding_is_the_mixture_of_both_views_without_dropout() -> None:

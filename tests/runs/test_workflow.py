@@ -16,7 +16,7 @@ from dssl.config.resolve import resolve
 from dssl.config.schema import Config
 from dssl.config.toml import from_toml
 from dssl.data.load import read_graph, with_full_paths
-from dssl.errors import DsslError, RunError
+from dssl.errors import DatasetError, DsslError, RunError
 from dssl.graph import packed
 from dssl.graph.preparation import links as prepare
 from dssl.model.embeddings import Embeddings
@@ -505,7 +505,7 @@ def test_default_folders(source: str, name: str) -> None:
 
 
 def test_a_graph_must_be_named() -> None:
-    with pytest.raises(RunError, match="no graph is named"):
+    with pytest.raises(DatasetError, match="no graph is named"):
         read_graph(Config().graph)
 
 

@@ -31,6 +31,7 @@ from dssl.model.estimator import Embedder
 from dssl.nn.batches import ALL
 from dssl.nn.encoders import BatchNorm
 from dssl.runs import run_folder, workflow
+from dssl.runs.records import Environment
 from dssl.runtime import distributed
 
 pytestmark = pytest.mark.distributed
@@ -276,7 +277,7 @@ def test_the_first_process_alone_writes_and_a_stopped_run_goes_on_to_the_same_by
     edges = write_files(tmp_path)
     first, second = in_processes(stopped_and_resumed, edges, tmp_path, folder=tmp_path)
     assert first[0].graph["nodes"] == 60
-    assert (second[0].graph, second[0].environment) == ({}, {})
+    assert (second[0].graph, second[0].environment) == ({}, Environment())
     assert first[0].record == second[0].record
     assert not (tmp_path / "whole" / run_folder.CHECKPOINT).exists()
     assert run_folder.read_embeddings(tmp_path / "whole").values.shape == (60, 6)
@@ -284,11 +285,11 @@ def test_the_first_process_alone_writes_and_a_stopped_run_goes_on_to_the_same_by
 
     assert isinstance(first[1], RunError)
     assert (tmp_path / "fewer" / run_folder.CHECKPOINT).exists()
-    assert first[2].environment["resumed_at_epoch"] == 4
+    assert first[2].environment.resumed_at_epoch == 4
     assert contents(tmp_path / "parts") == contents(tmp_path / "whole")
 
     # Another number of processes goes on as well: the steps are the same but for rounding.
-    assert workflow.fit(config(edges), tmp_path / "fewer").environment["resumed_at_epoch"] == 4
+    assert workflow.fit(config(edges), tmp_path / "fewer").environment.resumed_at_epoch == 4
     losses = [[record["loss"] for record in run_folder.read_metrics(tmp_path / name)] for name in ("fewer", "whole")]
     np.testing.assert_allclose(*losses, rtol=1e-3)
 

@@ -123,7 +123,7 @@ FOR_FILES = tuple(
 
 def is_file(text: str) -> bool:
     """Whether a string is the path of an edge file: by its ending, or because it exists; a data set's name is none."""
-    if _is_known(text):
+    if not text or _is_known(text):
         return False
     try:
         return text.lower().endswith(ENDINGS) or (Path(text).exists() and not packed.is_store(text))

@@ -306,8 +306,9 @@ class Graph:
 
     def replace(self, **changes: Any) -> Graph:
         """Return a copy with some fields changed, checked again; features become float32."""
-        if "x" in changes:
-            changes["x"] = as_features(changes["x"], self.name)
+        x = changes.get("x")
+        if isinstance(x, np.ndarray) and x.dtype != np.float32:
+            changes["x"] = as_features(x, self.name)
         return dataclasses.replace(self, **changes)
 
     def positions(self, ids: pa.Array | Sequence[int] | Sequence[str]) -> NDArray[np.int64]:

@@ -144,6 +144,8 @@ def fit(
                 stack.enter_context(run_folder.alone(folder))
                 place = run_folder.claim(folder, config, overwrite=overwrite)
         if distributed.count(int(first and run_folder.is_finished(place))):  # a kill came after the last epoch
+            if first:
+                (place / run_folder.CHECKPOINT).unlink(missing_ok=True)
             if first and place != folder:
                 run_folder.install(folder)
             return Outcome.of(folder) if first else Outcome(folder)
