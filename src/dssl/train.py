@@ -226,7 +226,7 @@ def _restore(path: Path, method: nn.Module, optimizer: torch.optim.Optimizer, pl
         return int(notes["epoch"])
     except (OSError, KeyError, ValueError, RuntimeError, SafetensorError) as error:
         raise RunError(
-            f"checkpoint {path.name} cannot be read ({_first(error)}); delete it or use --overwrite"
+            f"checkpoint {path.name} cannot be read ({_first(error)}); delete it"
         ) from None
 
 
