@@ -225,9 +225,7 @@ def _restore(path: Path, method: nn.Module, optimizer: torch.optim.Optimizer, pl
         plateau.from_text(notes["losses"])
         return int(notes["epoch"])
     except (OSError, KeyError, ValueError, RuntimeError, SafetensorError) as error:
-        raise RunError(
-            f"checkpoint {path.name} cannot be read ({_first(error)}); delete it"
-        ) from None
+        raise RunError(f"checkpoint {path.name} cannot be read ({_first(error)}); delete it") from None
 
 
 def _first(error: Exception) -> str:
