@@ -1,33 +1,47 @@
 """Deliberate mistakes in the methods, one at a time: do the tests fail? Writes results/mutants.md.
 
-    python tests/mutants.py            all mistakes (`make mutants`; about twenty minutes on two cores)
-    python tests/mutants.py bgrl       those of one method, or with words in their description; other rows stay
+    python tests/mutants.py              all mistakes (`make mutants`)
+    python tests/mutants.py bgrl         those of one file, or with words in their description
+    python tests/mutants.py --fresh      try mistakes again whose file and tests have not changed
 
-A mistake (tests/mutants.toml) changes one piece of text in a copy of ``src``. It is caught if the tests beside it fail
-there. They must pass on the unchanged copy. A text that is not found exactly once is an error: the list follows the
-code.
+A mistake (tests/mutants.toml) replaces one piece of text of a module. It is caught if the tests of its group fail. The
+same tests must pass without it. A text that is not found exactly once is an error: the list follows the code.
+
+Each mistake runs in a fork of one process that has imported the heavy libraries. The fork imports dssl from ``src``,
+except for the changed module. Therefore the compiled loops come from Numba's cache; a changed compiled loop gets an
+empty cache. Verdicts are stored in build/mutants.json, so that an interrupted run resumes.
 """
 
 from __future__ import annotations
 
+import argparse
+import hashlib
+import importlib
+import importlib.util
+import json
 import os
 import platform
 import re
-import shutil
-import subprocess
+import signal
 import sys
 import tempfile
+import time
 import tomllib
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 LIST = Path(__file__).with_suffix(".toml")
 RESULT = ROOT / "results" / "mutants.md"
+STORE = ROOT / "build" / "mutants.json"
 LEAST = 0.95  # of the mistakes are to be caught
 SURVIVED = "**survived**"
+SECONDS = 600  # of one selection of tests; a mistake that takes longer counts as caught
+HEAVY = ("torch", "torch_geometric", "torch_geometric.nn", "numba", "pytest", "sklearn.linear_model", "networkx")
+OPTIONS = ("-q", "-x", "--tb=no", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:cov")
 
 
 class Mistake(NamedTuple):
@@ -40,6 +54,50 @@ class Mistake(NamedTuple):
     tests: str
     reason: str = ""  # why it may survive
 
+    @property
+    def name(self) -> str:
+        return f"{self.file}: {self.what}"
+
+    @property
+    def module(self) -> str:
+        return ".".join(["dssl", *Path(self.file).with_suffix("").parts])
+
+    def text(self) -> str:
+        """The text of the file with the mistake."""
+        text = (ROOT / "src" / "dssl" / self.file).read_text(encoding="utf-8")
+        if (times := text.count(self.right)) != 1:
+            raise SystemExit(f"{self.file}: {self.right!r} is there {times} times ({self.what})")
+        return text.replace(self.right, self.wrong)
+
+    def fingerprint(self) -> str:
+        """A hash of the changed file, and of the test files of the group with the helpers next to them."""
+        chosen = [ROOT / name for name in test_files(self.tests)]
+        helpers = [path for file in chosen for path in file.parent.glob("*.py") if not path.name.startswith("test_")]
+        texts = [path.read_bytes() for path in sorted({*chosen, *helpers})]
+        return hashlib.sha256(b"".join([self.text().encode(), self.tests.encode(), *texts])).hexdigest()[:16]
+
+
+class Changed:
+    """A finder of one module in another file."""
+
+    def __init__(self, module: str, file: Path) -> None:
+        self.module, self.file = module, file
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return importlib.util.spec_from_file_location(name, self.file) if name == self.module else None
+
+
+class FirstFailure:
+    """A pytest plugin: the name of the first test that fails."""
+
+    name = ""
+
+    def pytest_runtest_logreport(self, report: object) -> None:
+        if getattr(report, "failed", False) and not self.name:
+            self.name = re.sub(r".*::|\[.*", "", getattr(report, "nodeid", ""), flags=re.DOTALL)
+
 
 def mistakes() -> list[Mistake]:
     """The list of tests/mutants.toml."""
@@ -47,71 +105,107 @@ def mistakes() -> list[Mistake]:
     return [Mistake(**one, tests=group["tests"]) for group in groups for one in group["mistake"]]
 
 
-def run(source: Path, tests: str) -> tuple[int, str]:
-    """Run tests against a copy of the source; return pytest's exit code and the first test that failed."""
-    words = [word.strip("'") for word in re.findall(r"'[^']*'|\S+", tests)]
-    settings = {**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
-    options = ["-q", "-x", "-rf", "--tb=no", "--no-header", "-p", "no:cacheprovider"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, *words],
-        cwd=ROOT, env=settings, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    failed = re.search(r"^FAILED \S*::([^\s\[]+)", done.stdout, re.MULTILINE)
-    return done.returncode, failed[1] if failed else done.stdout[-400:]
+def words_of(tests: str) -> list[str]:
+    return [word.strip("'") for word in re.findall(r"'[^']*'|\S+", tests)]
 
 
-def mutated(mistake: Mistake) -> str:
-    """The text of a file with a mistake."""
-    text = (ROOT / "src" / "dssl" / mistake.file).read_text(encoding="utf-8")
-    if (times := text.count(mistake.right)) != 1:
-        raise SystemExit(f"{mistake.file}: {mistake.right!r} is there {times} times ({mistake.what})")
-    return text.replace(mistake.right, mistake.wrong)
+def test_files(tests: str) -> list[str]:
+    return [word.partition("::")[0] for word in words_of(tests) if word.startswith("tests/")]
 
 
-def verdict(clean: Path, mistake: Mistake) -> str:
-    """Try a mistake in a copy of its own; return the test that catches it, or that it survived."""
+def run(tests: str, mistake: Mistake | None = None) -> tuple[int, str]:
+    """Run tests in a fork; return pytest's exit code and the first test that failed, or the output."""
     with tempfile.TemporaryDirectory() as folder:
-        copied = Path(shutil.copytree(clean, Path(folder) / "src"))
-        (copied / "dssl" / mistake.file).write_text(mutated(mistake), encoding="utf-8")
-        code, said = run(copied, mistake.tests)
+        output, failed = Path(folder) / "output.txt", Path(folder) / "failed.txt"
+        child = os.fork()
+        if child == 0:
+            _perform(tests, mistake, Path(folder), output, failed)
+        status = os.waitpid(child, 0)[1]
+        if os.WIFSIGNALED(status):
+            return 1, "time limit" if os.WTERMSIG(status) == signal.SIGALRM else f"signal {os.WTERMSIG(status)}"
+        return os.WEXITSTATUS(status), failed.read_text() if failed.exists() else output.read_text()[-600:]
+
+
+def _perform(tests: str, mistake: Mistake | None, folder: Path, output: Path, failed: Path) -> None:
+    """In the fork: import the changed module from a temporary file, run pytest, and exit."""
+    import pytest
+    from numba.core import config
+
+    signal.alarm(SECONDS)
+    os.chdir(ROOT)
+    with output.open("w") as stream:
+        os.dup2(stream.fileno(), 1)
+        os.dup2(stream.fileno(), 2)
+    code = 3
+    try:
+        if mistake is not None:
+            changed = folder / Path(mistake.file).name
+            changed.write_text(mistake.text(), encoding="utf-8")
+            sys.meta_path.insert(0, Changed(mistake.module, changed))
+            if re.search("^@(compiled|numba)", mistake.text(), re.MULTILINE):
+                config.CACHE_DIR = str(folder)  # callers in other files have a copy of the right loop in their cache
+        first = FirstFailure()
+        code = int(pytest.main([*OPTIONS, *words_of(tests)], plugins=[first]))
+        if first.name:
+            failed.write_text(first.name)
+    finally:
+        sys.stdout.flush()
+        os._exit(code)
+
+
+def verdict(mistake: Mistake) -> str:
+    """Try a mistake; return the test that catches it, or that it survived."""
+    code, message = run(mistake.tests, mistake)
     if code not in (0, 1):
-        raise SystemExit(f"{mistake.what} ({mistake.file}) breaks the tests instead of failing them: {said}")
-    return f"`{said}`" if code else f"{SURVIVED} {mistake.reason}".strip()
+        raise SystemExit(f"{mistake.name}: the tests cannot run: {message}")
+    return f"`{message}`" if code else f"{SURVIVED} {mistake.reason}".strip()
 
 
-def known() -> dict[tuple[str, str], str]:
-    """The rows of the last results."""
-    lines = RESULT.read_text(encoding="utf-8").splitlines() if RESULT.exists() else []
-    cells = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")]
-    return {(file, what): found for file, what, found in cells}
-
-
-def main(chosen: str) -> int:
-    """Try the chosen mistakes; return 1 if too few of all are caught."""
-    listed = mistakes()
-    picked = [mistake for mistake in listed if chosen in f"{mistake.file} {mistake.what}"]
-    for mistake in listed:
-        mutated(mistake)  # all can be put in, before any is tried
-    found = known()
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max_workers=2) as pool:
-        clean = Path(shutil.copytree(ROOT / "src", Path(folder) / "src"))
-        selections = list(dict.fromkeys(mistake.tests for mistake in picked))
-        for tests, (code, said) in zip(selections, pool.map(partial(run, clean), selections), strict=True):
-            if code:
-                raise SystemExit(f"{tests} fails without a mistake: {said}")
-        for mistake, result in zip(picked, pool.map(partial(verdict, clean), picked), strict=True):
-            print(f"{mistake.file}: {mistake.what}: {result}", flush=True)  # noqa: T201
-            found[mistake.file, mistake.what] = result
-    results = {(one.file, one.what): found.get((one.file, one.what), "not tried") for one in listed}
+def write(listed: list[Mistake], stored: dict[str, list[str]]) -> float:
+    """Write results/mutants.md; return the fraction that is caught."""
+    results = {one: stored.get(one.name, ["", "not tried"])[1] for one in listed}
     caught = sum(result.startswith("`") for result in results.values())
-    summary = f"{caught} of {len(results)} mistakes are caught ({caught / len(results):.0%})."
+    summary = f"{caught} of {len(results)} mistakes are caught ({100 * caught / len(results):.1f} %)."
     head = ["# Deliberate mistakes", "", f"`make mutants`, Python {platform.python_version()}. {summary}", ""]
     table = ["| file | mistake | caught by |", "| --- | --- | --- |"]
-    table += [f"| {file} | {what} | {result} |" for (file, what), result in results.items()]
+    table += [f"| {one.file} | {one.what} | {result} |" for one, result in results.items()]
     RESULT.write_text("\n".join([*head, *table]) + "\n", encoding="utf-8")
     print(summary)  # noqa: T201
-    return int(caught < LEAST * len(results))
+    return caught / len(results)
+
+
+def main() -> int:
+    """Try the chosen mistakes; return 1 if too few of all are caught."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("words", nargs="*", help="of the file or the description; by default all mistakes")
+    parser.add_argument("--fresh", action="store_true", help="ignore the stored verdicts")
+    options = parser.parse_args()
+    listed = mistakes()
+    if len({one.name for one in listed}) < len(listed):
+        raise SystemExit("two mistakes have the same file and description")
+    stored: dict[str, list[str]] = json.loads(STORE.read_text()) if STORE.exists() else {}
+    prints = {one: one.fingerprint() for one in listed}  # all can be put in, before any is tried
+    stored = {one.name: stored[one.name] for one in listed if stored.get(one.name, [""])[0] == prints[one]}
+    chosen = [one for one in listed if " ".join(options.words) in one.name]
+    picked = [one for one in chosen if options.fresh or one.name not in stored]
+    os.environ.update(OMP_NUM_THREADS="1", NUMBA_NUM_THREADS="1")
+    sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
+    for name in HEAVY:
+        importlib.import_module(name)
+    STORE.parent.mkdir(exist_ok=True)
+    passing: set[str] = set()
+    for one in picked:
+        if one.tests not in passing:
+            code, message = run(one.tests)
+            if code:
+                raise SystemExit(f"{one.tests} fails without a mistake: {message}")
+            passing.add(one.tests)
+        start = time.perf_counter()
+        stored[one.name] = [prints[one], verdict(one)]
+        STORE.write_text(json.dumps(stored, indent=0, ensure_ascii=False))
+        print(f"{time.perf_counter() - start:5.1f} s  {one.name}: {stored[one.name][1]}", flush=True)  # noqa: T201
+    return int(write(listed, stored) < LEAST)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(" ".join(sys.argv[1:])))
+    raise SystemExit(main())

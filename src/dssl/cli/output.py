@@ -1,4 +1,4 @@
-"""What the commands print when they are done: tables with Rich on a terminal, plain lines elsewhere."""
+"""The final output of the commands: tables with Rich on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def outcome(found: workflow.Outcome, *, quiet: bool) -> None:
 
 
 def tuned(found: Outcome, *, source: str, select: str, quiet: bool) -> None:
-    """Print what a search found, where it is, and how to use it."""
+    """Print the result of a search, its location, and the command that uses it."""
     if quiet:
         _out().print(str(found.recipe), markup=False, highlight=False, soft_wrap=True)
         return
@@ -120,7 +120,7 @@ def _spread_table(spread: Mapping[str, Mapping[str, Any]]) -> Table:
 
 
 def comparison(found: Comparison) -> None:
-    """Show methods beside each other, the best of each measure in bold."""
+    """Show methods side by side, the best of each measure in bold."""
     table = Table(*found.header, box=None, pad_edge=False)
     for row in found.rows():
         table.add_row(*(Text(text.strip("*"), style="bold" if text.startswith("**") else "") for text in row))
@@ -134,7 +134,7 @@ def comparison(found: Comparison) -> None:
 
 
 def info(folder: Path) -> None:
-    """Print what is in a run folder; a damaged part is named, and the rest is shown."""
+    """Print the content of a run folder; a damaged part is named, and the rest is shown."""
     config = run_folder.read_config(folder, finished=False)
     console = _out()
     table = _pairs()
@@ -195,7 +195,7 @@ def inspection(found: Inspection) -> None:
 
 
 def datasets(name: str | None) -> None:
-    """Print the known graphs, or one of them beside the paper's figures."""
+    """Print the known graphs, or one of them compared with the paper's figures."""
     from dssl.data import datasets as known
 
     console = _out()
@@ -221,7 +221,7 @@ def datasets(name: str | None) -> None:
 
 
 def methods(only: str | None = None) -> None:
-    """Print the methods, or one of them, and what each of them can do."""
+    """Print the methods, or one of them, with the abilities of each."""
     from dssl.config.methods import METHODS
 
     if only is not None and only not in METHODS:
@@ -287,7 +287,7 @@ def _graph_line(summary: Mapping[str, Any]) -> str:
 
 
 def _splits_line(result: Mapping[str, Any]) -> str:
-    """What the probe was trained, chosen and tested on, in one line; empty without a probe."""
+    """The nodes that trained, selected and tested the probe, in one line; empty without a probe."""
     splits = result.get("splits")
     if not splits:
         return ""

@@ -39,7 +39,7 @@ class Progress(ExitStack):
     name of each part.
 
     Args:
-        name: what is worked on.
+        name: of the work in progress.
         quiet: show nothing but failed jobs.
     """
 

@@ -75,7 +75,7 @@ class Server(ThreadingHTTPServer):
             raise RunError(f"cannot listen on port {port} of {HOST}: {reason}; choose another --port") from None
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection in a thread of its own, or close it if there are too many."""
+        """Serve a connection in a separate thread, or close it if there are too many."""
         if self._free.acquire(blocking=False):
             super().process_request(request, client_address)
         else:

@@ -27,7 +27,7 @@ MOST_ROWS = 14  # of a matrix of classes
 MOST_FACTORS = 12  # with a matrix
 MOST_COLUMNS = 16  # of a node table, to colour by
 MOST_CELLS = 1_000_000  # of the posteriors of nodes, to colour by each factor
-OTHER, NONE = 254, 255  # codes of classes without a colour of their own, and of unknown ones
+OTHER, NONE = 254, 255  # codes of classes without a separate colour, and of unknown ones
 
 # By number of a record: a title, a description, and the group of the chart.
 CURVES = {

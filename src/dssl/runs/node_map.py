@@ -36,14 +36,14 @@ class Map:
         """The projection in words.
 
         >>> Map(np.zeros((20_000, 2), np.float32), "tsne").words
-        't-SNE of 10,000 of 20,000 nodes, the others beside their nearest'
+        't-SNE of 10,000 of 20,000 nodes, the others next to their nearest'
         """
         count = len(self.points)
         if self.kind == "pca":
             return f"principal components of {count:,} nodes"
         if count <= SAMPLE:
             return f"t-SNE of {count:,} nodes"
-        return f"t-SNE of {SAMPLE:,} of {count:,} nodes, the others beside their nearest"
+        return f"t-SNE of {SAMPLE:,} of {count:,} nodes, the others next to their nearest"
 
 
 def map_of(folder: Path) -> Map:

@@ -190,7 +190,7 @@ def read_epochs(path: Path) -> list[Record]:
     try:
         found = _EPOCHS.validate_python([json.loads(line) for line in lines])
     except (ValueError, RecursionError):
-        raise RunError(f"{path} is damaged: a line is no record of numbers; fit again with --overwrite") from None
+        raise RunError(f"{path} is damaged: a line is not a record of numbers; fit again with --overwrite") from None
     if not all(isinstance(record.get("epoch"), float | int) for record in found):
         raise RunError(f"{path} is damaged: a line has no epoch; fit again with --overwrite")
     return found

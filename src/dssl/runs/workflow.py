@@ -72,7 +72,7 @@ class Outcome:
 
 
 def continued(start: Path, flags: Mapping[str, Any], settings: Sequence[str] = ()) -> Config:
-    """Return the settings of a run that starts from the weights of another: its own, but for what is given.
+    """Return the settings of a run that starts from the weights of another: its own, except for the given ones.
 
     Args:
         start: folder of a fitted model.
@@ -304,7 +304,9 @@ def judged_by(config: Config, flags: Mapping[str, Any], settings: Sequence[str])
     changed = resolve(flags, base=config.model_dump(exclude_none=True), settings=settings)
     for path, words in differences(config, changed).items():
         if not path.startswith("evaluate."):
-            raise ConfigError(f"{words}, but an evaluation can only change settings of [evaluate]; fit anew for others")
+            raise ConfigError(
+                f"{words}, but an evaluation can only change settings of [evaluate]; fit again for others"
+            )
     return changed
 
 

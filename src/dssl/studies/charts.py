@@ -70,7 +70,7 @@ def comparison(
 
     Args:
         runs: records of each training, by its name.
-        measures: what each measure is, in words, by its name in the records.
+        measures: a description of each measure, by its name in the records.
         path: where to write it, as SVG or PNG by its ending.
         title: above the picture.
     """
@@ -98,14 +98,14 @@ def trade_off(
     measure: str,
     hollow: Sequence[str] = (),
 ) -> None:
-    """Draw methods as named dots: what they reach over the seconds that they take.
+    """Draw methods as named dots: the mean of a measure over the training time.
 
     Args:
         points: seconds, mean and deviation by name.
         path: where to write it, as SVG or PNG by its ending.
         title: above the picture.
-        measure: what the means are.
-        hollow: names of those that need no training.
+        measure: the name of the measure.
+        hollow: names of training-free methods.
     """
     figure, axes = new_figure(8, 4.5)
     for name, (seconds, mean, spread) in points.items():
@@ -168,7 +168,7 @@ def heat_maps(
     names: Sequence[str] = (),
     edges: Sequence[int] = (),
 ) -> None:
-    """Draw square matrices side by side, each with a scale of its own; cells that are not known stay white.
+    """Draw square matrices side by side, each with a separate scale; unknown cells stay white.
 
     Args:
         title: above the picture.
@@ -289,6 +289,6 @@ def stress_layout(count: int, links: NDArray[np.int64], *, steps: int = 200) -> 
 
 
 def _short(name: str) -> str:
-    """A name that fits beside a picture, with no formulas in it."""
+    """A name that fits next to a picture, without formulas."""
     name = str(name)
     return (name if len(name) <= 20 else name[:19] + "…").replace("$", r"\$")

@@ -16,7 +16,7 @@ from dssl.studies.results_table import Cell
 SANITY = ("majority", "raw", "smoothed", "hops", "adjacency", "random-encoder")
 QUICK: dict[str, Any] = {"epochs": 10}  # settings of every training of a smoke test
 QUICK_SPLITS = 3
-PAPER_TERMS, TRAINED = "paper-terms", "dssl, trained part"  # columns of DSSL besides the default
+PAPER_TERMS, TRAINED = "paper-terms", "dssl, trained part"  # columns of DSSL in addition to the default
 Printed = Mapping[tuple[str, str], tuple[float, float]]
 
 

@@ -129,7 +129,7 @@ class Table:
         if not rows:
             return []
         header = [self.corner, "", "paper", "ours", "difference", ""]
-        return ["", "## Beside the paper", "", *markdown_rows(header, rows)]
+        return ["", "## Compared with the paper", "", *markdown_rows(header, rows)]
 
     def _best(self, row: str, column: str) -> float:
         """The largest mean of the row, or of the column where rows are compared."""

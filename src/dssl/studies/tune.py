@@ -66,7 +66,7 @@ Work = Callable[[], dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a search found.
+    """The result of a search.
 
     Args:
         folder: where the study and the recipe are.
@@ -99,16 +99,16 @@ def search(
     command: str = "",
     on_trial: Callable[[int, float | None, float | None], None] = lambda *_: None,
 ) -> Outcome:
-    """Try settings until there are as many trials as asked for, those of earlier calls included; write the recipe.
+    """Try settings until there are as many trials as requested, those of earlier calls included; write the recipe.
 
     Args:
         config: settings that the search starts from; its graph, seed and protocol are those of every trial.
         folder: where the study is, or will be.
         trials: number of trials.
-        varied: what is varied, see `space`. Where it holds the settings of ``config``, these are tried first.
+        varied: the searched settings, see `space`. Where it holds the settings of ``config``, these are tried first.
         select: the criterion.
         workers: processes, each with one thread; 1 does everything in this process.
-        command: what the user called, for the recipe.
+        command: the command line of the user, for the recipe.
         on_trial: called after each trial with how many there are, its value (none if it failed) and the best so far.
     """
     require("optuna", extra="tune")
@@ -139,7 +139,7 @@ def search(
 
 @dataclass(frozen=True)
 class Judge:
-    """Trains with some settings and judges the vectors; goes to worker processes as it is.
+    """Trains with some settings and evaluates the vectors; sent to worker processes unchanged.
 
     Args:
         config: settings that are not varied.
@@ -188,13 +188,13 @@ class Judge:
         return seen, [Split(np.sort(order[:size]), np.sort(order[size:]), none) for order in orders]
 
     def __call__(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Train and judge; an error that settings can cause is a result too."""
+        """Train and evaluate; an error that settings can cause is a result too."""
         begun = time.perf_counter()
         try:
             measures = self._measures(changes)
             value = measures[self.select]
             if value is None:
-                raise DsslError(f"{self.select} is not defined: nothing was trained, or all vectors are alike")
+                raise DsslError(f"{self.select} is not defined: nothing was trained, or all vectors are equal")
         except DsslError as error:
             return {"error": str(error)}
         return {"value": value, "measures": measures, "seconds": round(time.perf_counter() - begun, 2)}
@@ -302,7 +302,7 @@ def _alive(process: int | None) -> bool:
 
 
 def _ask(study: optuna.Study, seed: int, number: int) -> optuna.Trial:
-    """Let Optuna propose a trial; what it proposes depends on the seed, the number and the trials that have ended."""
+    """Let Optuna propose a trial; the proposal depends on the seed, the number and the trials that have ended."""
     import optuna
 
     study.sampler = optuna.samplers.TPESampler(seed=integer(seed, "tune", number) % 2**32)

@@ -60,7 +60,7 @@ def test_each_table_is_written_three_ways(name: str, tmp_path: Path, monkeypatch
     written = reproduce.reproduce(name, options, tmp_path)
     assert [path.name for path in written] == [f"{name}.md", f"{name}.csv", f"{name}.svg"]
     text = written[0].read_text()
-    assert "Beside the paper" in text
+    assert "Compared with the paper" in text
     assert all(path.stat().st_size > 100 for path in written)
     before = [path.read_bytes() for path in written]
     assert [path.read_bytes() for path in reproduce.reproduce(name, options, tmp_path)] == before

@@ -24,10 +24,10 @@ export class PointMap {
    * @param {HTMLCanvasElement} canvas where points are drawn and the pointer is followed
    * @param {HTMLCanvasElement} overlay on top of it
    * @param {Float32Array} points x and y of each node
-   * @param {{hover: Function, pick: Function, lasso: Function}} told called with a node (−1: none), a node, nodes
+   * @param {{hover: Function, pick: Function, lasso: Function}} handlers called with a node (−1: none), a node, nodes
    */
-  constructor(canvas, overlay, points, told) {
-    Object.assign(this, { canvas, overlay, points, told });
+  constructor(canvas, overlay, points, handlers) {
+    Object.assign(this, { canvas, overlay, points, handlers });
     this.count = points.length / 2;
     this.tints = new Uint8Array(4 * this.count).fill(160);
     this.lines = { places: new Float32Array(0), tints: new Uint8Array(0) };
@@ -305,7 +305,7 @@ export class PointMap {
     canvas.addEventListener("pointermove", (event) => this.move(event));
     canvas.addEventListener("pointerup", (event) => this.up(event));
     canvas.addEventListener("pointercancel", (event) => this.pointers.delete(event.pointerId));
-    canvas.addEventListener("pointerleave", () => this.told.hover(-1));
+    canvas.addEventListener("pointerleave", () => this.handlers.hover(-1));
     canvas.addEventListener(
       "wheel",
       (event) => {
@@ -337,7 +337,7 @@ export class PointMap {
     const [x, y] = [event.offsetX, event.offsetY];
     const before = this.pointers.get(event.pointerId);
     if (!before) {
-      this.told.hover(this.at(x, y), x, y);
+      this.handlers.hover(this.at(x, y), x, y);
       return;
     }
     this.travelled += Math.hypot(x - before[0], y - before[1]);
@@ -360,8 +360,8 @@ export class PointMap {
     const path = this.path;
     this.path = null;
     this.redraw(false);
-    if (path && path.length > 2 && this.travelled > 4) this.told.lasso(this.inside(thinned(path, 200)));
-    else if (this.travelled <= 4) this.told.pick(this.at(event.offsetX, event.offsetY));
+    if (path && path.length > 2 && this.travelled > 4) this.handlers.lasso(this.inside(thinned(path, 200)));
+    else if (this.travelled <= 4) this.handlers.pick(this.at(event.offsetX, event.offsetY));
   }
 }
 

@@ -25,7 +25,7 @@ export function factors(data, chosen, lit, choose) {
   made.push(
     el(
       "div",
-      { class: "chips", role: "group", "aria-label": "Factors and the share of links that each explains" },
+      { class: "chips", role: "group", "aria-label": "Factors and the fraction of links that each explains" },
       ...chips,
     ),
   );

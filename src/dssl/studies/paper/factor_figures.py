@@ -136,7 +136,7 @@ def write(page: Page, graph: str, found: Content) -> None:
             for j, second in enumerate(names)
         ),
     )
-    title = f"{graph}: how alike classes are"
+    title = f"{graph}: similarity of classes"
     words = ("by the classes of neighbours", "by mean posteriors q(k|v)")
     maps = dict(zip(words, classes.values(), strict=True))
     charts.heat_maps(title, maps, page.picture(f"classes-{graph}", title), names=names)
@@ -188,7 +188,7 @@ def write(page: Page, graph: str, found: Content) -> None:
 
 
 def _rounded(values: Any) -> Any:
-    """Nested lists of numbers to six digits, with none for what is not known, so that files are small and plain."""
+    """Nested lists of numbers to six digits, with none for unknown values, so that files are small."""
     if isinstance(values, float):
         return round(values, 6) if math.isfinite(values) else None
     return [_rounded(value) for value in (values if isinstance(values, list) else values.tolist())]

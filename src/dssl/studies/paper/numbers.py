@@ -1,4 +1,4 @@
-"""Numbers as printed in the paper (Xiao et al., NeurIPS 2022), to stand beside ours: percent, mean and deviation.
+"""Numbers as printed in the paper (Xiao et al., NeurIPS 2022), for comparison with ours: percent, mean and deviation.
 
 Its "Cornell" is the file of 2020 and its "Twitch" is Twitch-DE.
 """

@@ -65,7 +65,7 @@ class Options:
 
 
 def nothing(_: Options) -> list[Entry]:
-    """The plan of a table that needs no training."""
+    """The plan of a table that is computed from other records."""
     return []
 
 

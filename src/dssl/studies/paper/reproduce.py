@@ -23,7 +23,7 @@ from dssl.studies.records import Record
 
 QUICK_NOTE = (
     "**Made with `--quick`**: ten epochs, three splits, one seed, small graphs. It shows that everything works; the "
-    "numbers mean nothing, whatever is said of them below."
+    "numbers mean nothing, including the remarks below."
 )
 OnRecord = Callable[[Job, Record], None]
 
@@ -92,8 +92,8 @@ def reproduce(
     entries = study.plan(options)
     if not entries and study.plan is not plans.nothing:
         raise ConfigError(
-            f"{name} has none of the methods, or none of the graphs that are here, among those asked for; "
-            "docs/reproduce.md says what each table has"
+            f"{name} has none of the methods, or none of the graphs that are here, among the requested ones; "
+            "docs/reproduce.md lists the content of each table"
         )
     jobs = experiments.jobs_by_key(entry.job for entry in entries)
     on_plan(len(jobs) + len(study.fits(options)))
