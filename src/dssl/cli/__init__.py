@@ -22,7 +22,7 @@ def main() -> None:
     except KeyboardInterrupt:
         _interrupted()
     except BrokenPipeError:
-        # The reader (head, less) has closed the pipe, which is not an error. Keep the interpreter from flushing into it.
+        # The reader (head, less) has closed the pipe: not an error. Keep the interpreter from flushing into it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
