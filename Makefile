@@ -8,7 +8,7 @@ export DSSL_DATA ?= $(abspath ../shared/datasets)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check format lint words types unit js docs generate slow mutants bench results clean
+.PHONY: help venv demo test check format lint words types unit js docs generate dist slow mutants bench results clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
