@@ -8,8 +8,9 @@ A mistake (tests/mutants.toml) replaces one piece of text of a module. It is cau
 same tests must pass without it. A text that is not found exactly once is an error: the list follows the code.
 
 Each mistake runs in a fork of one process that has imported the heavy libraries. The fork imports dssl from ``src``,
-except for the changed module. Therefore the compiled loops come from Numba's cache; a changed compiled loop gets an
-empty cache. Verdicts are stored in build/mutants.json, so that an interrupted run resumes.
+except for the changed module. Therefore the compiled loops come from Numba's cache, which has a folder for each file; a
+changed loop that loops of other files call gets an empty cache. Verdicts are stored in build/mutants.json, so that an
+interrupted run resumes.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ LEAST = 0.95  # of the mistakes are to be caught
 SURVIVED = "**survived**"
 SECONDS = 600  # of one selection of tests; a mistake that takes longer counts as caught
 HEAVY = ("torch", "torch_geometric", "torch_geometric.nn", "numba", "pytest", "sklearn.linear_model", "networkx")
+COMPILED = re.compile(r"^@(compiled|numba)", re.MULTILINE)
 OPTIONS = ("-q", "-x", "--tb=no", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:cov")
 
 
@@ -142,8 +144,8 @@ def _perform(tests: str, mistake: Mistake | None, folder: Path, output: Path, fa
             changed = folder / Path(mistake.file).name
             changed.write_text(mistake.text(), encoding="utf-8")
             sys.meta_path.insert(0, Changed(mistake.module, changed))
-            if re.search("^@(compiled|numba)", mistake.text(), re.MULTILINE):
-                config.CACHE_DIR = str(folder)  # callers in other files have a copy of the right loop in their cache
+            if has_compiled_callers(mistake):
+                config.CACHE_DIR = str(folder)
         first = FirstFailure()
         code = int(pytest.main([*OPTIONS, *words_of(tests)], plugins=[first]))
         if first.name:
@@ -151,6 +153,15 @@ def _perform(tests: str, mistake: Mistake | None, folder: Path, output: Path, fa
     finally:
         sys.stdout.flush()
         os._exit(code)
+
+
+def has_compiled_callers(mistake: Mistake) -> bool:
+    """Whether another file with compiled loops imports the module: its cache would contain the right loops."""
+    if not COMPILED.search(mistake.text()):
+        return False
+    others = [path for path in (ROOT / "src" / "dssl").rglob("*.py") if path != ROOT / "src" / "dssl" / mistake.file]
+    texts = (path.read_text(encoding="utf-8") for path in others)
+    return any(mistake.module in text and COMPILED.search(text) for text in texts)
 
 
 def verdict(mistake: Mistake) -> str:

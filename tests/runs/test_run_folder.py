@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from dssl.config.resolve import resolve
 from dssl.config.schema import Config
@@ -219,10 +220,22 @@ def test_values_of_other_types_are_one_line(run: Path, name: str) -> None:
 
 def test_records_come_back_as_they_were(run: Path) -> None:
     workflow.evaluate(run)
-    for name, read in {"graph.json": records.read_graph_record, "evaluation.json": records.read_evaluation}.items():
-        before = json.loads((run / name).read_bytes())
-        records.write(run / name, read(run / name))  # type: ignore[arg-type]
-        assert json.loads((run / name).read_bytes()) == before
+    ways = {
+        "graph.json": (records.read_graph_record, records.write_graph_record),
+        "environment.json": (lambda path: records.read_environment(path).model_dump(), records.write_environment),
+        "evaluation.json": (records.read_evaluation, records.write_evaluation),
+    }
+    for name, (read, write) in ways.items():
+        before = (run / name).read_bytes()
+        assert json.loads(before)
+        write(run / name, read(run / name))
+        assert (run / name).read_bytes() == before
+
+
+def test_a_record_with_an_unknown_key_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match="extra"):
+        records.write_evaluation(tmp_path / "evaluation.json", {"probe": {"acuracy": 1.0}})
+    assert not list(tmp_path.iterdir())
 
 
 def test_sizes_count_what_is_there(run: Path) -> None:

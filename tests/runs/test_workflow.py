@@ -261,7 +261,7 @@ def test_an_unfinished_run_is_not_mixed_with_another(edges: Path, tmp_path: Path
 def test_evaluate_writes_its_files(edges: Path, tmp_path: Path) -> None:
     workflow.fit(config_for(edges), tmp_path / "r")
     result = workflow.evaluate(tmp_path / "r")
-    assert json.loads((tmp_path / "r" / "evaluation.json").read_text()) == result
+    assert run_folder.read_evaluation(tmp_path / "r") == result
     assert 0 <= result["probe"]["accuracy"]["mean"] <= 1
     assert {"majority", "raw", "smoothed", "hops", "adjacency", "random-encoder"} <= set(result["sanity"])
     assert (tmp_path / "r" / "embedding.png").read_bytes()[:4] == b"\x89PNG"

@@ -1,8 +1,9 @@
-"""The JSON files of a run as typed values, and the one reader of all of them: an error names the damaged file."""
+"""The JSON files of a run as typed values: one writer and one reader of all of them; an error names a damaged file."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -201,9 +202,26 @@ def read_json(path: Path) -> dict[str, Any]:
     return _read(path, TypeAdapter(dict[str, Any]))
 
 
-def write(path: Path, value: BaseModel | Evaluation) -> None:
-    """Write a record as JSON in one step."""
-    files.write_json(path, value.model_dump() if isinstance(value, BaseModel) else value)
+def write_graph_record(path: Path, record: GraphRecord) -> None:
+    """Write ``graph.json``."""
+    _write(path, _GRAPH, record.model_dump())
+
+
+def write_environment(path: Path, made: Mapping[str, Any]) -> None:
+    """Write ``environment.json``."""
+    _write(path, _ENVIRONMENT, made)
+
+
+def write_evaluation(path: Path, found: Mapping[str, Any]) -> Evaluation:
+    """Write ``evaluation.json``, and return its content."""
+    return _write(path, _EVALUATION, found)
+
+
+def _write(path: Path, kind: TypeAdapter[_Value], value: Mapping[str, Any]) -> _Value:
+    """Write a record in the form that `_read` returns; an unknown key is a mistake of the program."""
+    record = kind.validate_python(value, extra="forbid")
+    files.write_json(path, kind.dump_python(record, mode="json"))
+    return record
 
 
 def _read(path: Path, kind: TypeAdapter[_Value]) -> _Value:

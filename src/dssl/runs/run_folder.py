@@ -287,7 +287,7 @@ def begin(folder: Path, config: Config, record: GraphRecord, *, overwrite: bool)
                 "replace it with --overwrite, or choose another folder with --out"
             )
     files.write_text(folder / CONFIG, to_toml(config))
-    records.write(folder / GRAPH, record)
+    records.write_graph_record(folder / GRAPH, record)
 
 
 def _readable(folder: Path) -> bool:

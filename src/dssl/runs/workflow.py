@@ -22,7 +22,7 @@ from dssl.model.storage import WEIGHTS
 from dssl.runs import records, run_folder
 from dssl.runs.records import Environment, Evaluation, GraphRecord, Record, Summary
 from dssl.runs.run_folder import read_config, read_embeddings
-from dssl.runtime import environment, files
+from dssl.runtime import environment
 
 if TYPE_CHECKING:
     import numpy as np
@@ -178,7 +178,7 @@ def fit(
         metrics.close()
         _store(model, graph, place, record)
         made = environment.describe(command, started=started, resumed_at=model.epochs_ - len(model.metrics_))
-        files.write_json(place / run_folder.ENVIRONMENT, made)
+        records.write_environment(place / run_folder.ENVIRONMENT, made)
         (place / run_folder.CHECKPOINT).unlink(missing_ok=True)
         if place != folder:
             run_folder.install(folder)
@@ -214,7 +214,7 @@ def _store(model: Embedder, graph: Graph, folder: Path, record: GraphRecord) -> 
         "limits": model.health_limits_,
         "left_out": left_out,
     }
-    records.write(folder / run_folder.GRAPH, record.model_copy(update=changes))
+    records.write_graph_record(folder / run_folder.GRAPH, record.model_copy(update=changes))
 
 
 def evaluate(
@@ -280,8 +280,7 @@ def evaluate(
         result["links"] = _hidden_links(config, graph)
     for name, baseline in result.get("sanity", {}).items():
         baseline["title"] = NAMES.get(name, name)
-    found = cast("Evaluation", result)
-    records.write(folder / run_folder.EVALUATION, found)
+    found = records.write_evaluation(folder / run_folder.EVALUATION, result)
     on_stage("map")
     try:
         places = map_of(folder)
@@ -295,7 +294,7 @@ def evaluate(
         )
     except MissingExtraError as error:  # the evaluation itself needs no optional library
         found.setdefault("skipped", {})["map"] = str(error)
-        records.write(folder / run_folder.EVALUATION, found)
+        records.write_evaluation(folder / run_folder.EVALUATION, found)
     return found
 
 
