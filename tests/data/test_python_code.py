@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dssl.data._python_source import words
-from dssl.data.python_code import KINDS, NUM_COLUMNS, hashed_bags, package_graph
+from dssl.data.python_code import KINDS, LINKS, NUM_COLUMNS, hashed_bags, package_graph
 from dssl.errors import DatasetError
 from dssl.graph import Graph
 
@@ -208,6 +208,24 @@ def test_nodes_and_their_kinds(shop: Path) -> None:
 )
 def test_links(shop: Path, node: str, neighbours: set[str]) -> None:
     assert linked(package_graph("shop", cache=False), node) == neighbours
+
+
+def test_links_have_a_kind_and_a_direction(shop: Path) -> None:
+    graph = package_graph("shop", cache=False)
+    assert graph.directed
+    ids = graph.ids.to_pylist()
+    ends = [(ids[a], ids[b]) for a, b in zip(graph.sources(), graph.indices, strict=True)]
+    found = {(a, b): LINKS[kind] for (a, b), kind in zip(ends, graph.kinds, strict=True)}
+    for kind, start, end in [
+        ("contain", "shop", "shop.goods"),
+        ("contain", "shop.goods", "shop.goods.Fruit"),
+        ("contain", "shop.goods.Fruit", "shop.goods.Fruit.eat"),
+        ("inherit", "shop.goods.Fruit", "shop.goods.Goods"),
+        ("import", "shop.till", "shop.errors"),
+        ("call", "shop.goods.sell", "shop.goods.Goods.price"),
+        ("override", "shop.goods.Fruit.__init__", "shop.goods.Goods.__init__"),
+    ]:
+        assert found[start, end] == kind
 
 
 def test_what_was_skipped_or_merged_is_recorded(shop: Path) -> None:

@@ -101,6 +101,7 @@ FILE_OPTIONS = {
     "source_column": Annotated[str | None, typer.Option(metavar="NAME", help="Column with the source of each edge.")],
     "target_column": Annotated[str | None, typer.Option(metavar="NAME", help="Column with the target of each edge.")],
     "weight_column": Annotated[str | None, typer.Option(metavar="NAME", help="Column with the weight of each edge.")],
+    "kind_column": Annotated[str | None, typer.Option(metavar="NAME", help="Column with the kind of each edge.")],
     "id_column": Annotated[str | None, typer.Option(metavar="NAME", help="Column with the node ids.")],
     "label_column": Annotated[str | None, typer.Option(metavar="NAME", help="Column with the class labels.")],
     "column_types": Annotated[

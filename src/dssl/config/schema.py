@@ -27,6 +27,7 @@ class ReadOptions(Section):
     source_column: str | None = setting(None, "Edge file column with the source node.")
     target_column: str | None = setting(None, "Edge file column with the target node.")
     weight_column: str | None = setting(None, "Edge file column with the edge weight.")
+    kind_column: str | None = setting(None, "Edge file column with the kind of the edge; it keeps the direction too.")
     id_column: str | None = setting(None, "Node table column with the node id.")
     label_column: str | None = setting(None, "Node table column with the class label.")
     feature_columns: tuple[str, ...] | None = setting(

@@ -29,6 +29,7 @@ TELLING = (
     ast.Call,
     ast.Raise,
 )
+LINKS = ("contain", "inherit", "import", "override", "call")  # kinds of links
 LONGEST_CHAIN = 50  # attributes and calls in one expression; generated code has longer ones
 
 
@@ -111,15 +112,15 @@ class Reader:
         self.words: dict[str, list[str]] = {}
         self._scopes: dict[str, Scope] = {}
         self._bases: dict[str, list[str]] = {}
-        self._links: list[tuple[str, str]] = []  # containment, inheritance, imports: from an id to a path
-        self._calls: list[tuple[str, str]] = []
+        self._links: dict[str, list[tuple[str, str]]] = {kind: [] for kind in LINKS}  # from an id to a path
         self._known: dict[str, str] = {}
 
     def read(self, file: File, tree: ast.Module) -> None:
         """Collect the definitions, imports and calls of one file."""
         scope = self._define("module", file.module, None, [file.module, ast.get_docstring(tree) or ""])
         parent = file.module.rpartition(".")[0]
-        self._links.append((file.module, parent))
+        if parent in self.modules:
+            self._links["contain"].append((parent, file.module))
         calls: Calls = []
         todo: list[tuple[ast.AST, Scope]] = [(tree, scope)]
         while todo:  # no recursion: generated code nests deeper than Python allows
@@ -130,19 +131,22 @@ class Reader:
         for caller, scope, function in calls:  # only now all names of the file are known
             path = self._path(function, scope)
             if path is not None:
-                self._calls.append((caller, f"{path}.__call__" if path.endswith("()") else path))
+                self._links["call"].append((caller, f"{path}.__call__" if path.endswith("()") else path))
 
-    def links(self) -> Iterator[tuple[str, str]]:
-        """Pairs of ids that are linked by containment, inheritance, an import or a call, once all files are read."""
-        for start, path in self._links:
-            if (end := self.follow(path)) in self.kinds:
-                yield start, end
-        for start, path in self._calls:
-            if self.kinds.get(end := self.follow(path), "module") != "module":
-                yield start, end
-        for method, kind in self.kinds.items():
-            if kind == "method" and (overridden := self._inherited(*method.rsplit(".", 1))):
-                yield method, overridden
+    def links(self) -> Iterator[tuple[str, str, str]]:
+        """Kind and the two ids of each link, once all files are read, in the order of `LINKS`.
+
+        A container is linked to its content, a class to its bases, a module to those it imports, a caller to the
+        callee, and a method to the one that it overrides. Two ids may have links of several kinds.
+        """
+        methods = (id for id, kind in self.kinds.items() if kind == "method")
+        overridden = ((method, self._inherited(*method.rsplit(".", 1))) for method in methods)
+        self._links["override"] = [(method, other) for method, other in overridden if other]
+        for kind, links in self._links.items():
+            for start, path in links:
+                end = self.follow(path)
+                if start in self.kinds and end in self.kinds and (kind != "call" or self.kinds[end] != "module"):
+                    yield kind, start, end
 
     def _define(self, kind: str, id: str, above: Scope | None, texts: list[str]) -> Scope:
         if kind != "module" and id in self.modules:
@@ -151,7 +155,7 @@ class Reader:
         self.words.setdefault(id, []).extend(word for text in texts for word in words(text))
         scope = self._scopes.setdefault(id, Scope(kind, id, above))
         if above is not None:
-            self._links.append((above.id, id))
+            self._links["contain"].append((above.id, id))
         return scope
 
     def _enter(self, node: ast.AST, scope: Scope, package: str, calls: Calls) -> Scope:
@@ -165,7 +169,7 @@ class Reader:
                 for alias in node.names:
                     top = alias.name.partition(".")[0]
                     scope.bind(alias.asname or top, alias.name if alias.asname else top)
-                    self._links.append((scope.module().id, alias.name))
+                    self._links["import"].append((scope.module().id, alias.name))
             case ast.ImportFrom():
                 self._enter_import(node, scope, package)
             case ast.Assign(targets=[target]):
@@ -202,17 +206,17 @@ class Reader:
         for alias in node.names:
             if alias.name == "*":
                 scope.module().stars.append(base)
-                self._links.append((scope.module().id, base))
+                self._links["import"].append((scope.module().id, base))
             else:
                 path = f"{base}.{alias.name}"
                 scope.bind(alias.asname or alias.name, path)
-                self._links.append((scope.module().id, path if path in self.modules else base))
+                self._links["import"].append((scope.module().id, path if path in self.modules else base))
 
     def _enter_class(self, node: ast.ClassDef, scope: Scope, calls: Calls) -> Scope:
         inner = self._define("class", f"{scope.id}.{node.name}", scope, [node.name, ast.get_docstring(node) or ""])
         bases = [path for base in node.bases if (path := self._path(_without_subscript(base), scope))]
         self._bases.setdefault(inner.id, []).extend(bases)
-        self._links.extend((inner.id, base) for base in bases)
+        self._links["inherit"].extend((inner.id, base) for base in bases)
         scope.names[node.name] = inner.id
         calls.extend((inner.id, scope, d) for d in node.decorator_list if not isinstance(d, ast.Call))
         return inner

@@ -26,7 +26,9 @@ class Columns(Protocol):
     names: list[str]
     typed: bool
 
-    def blocks(self, ids: Sequence[str], numbers: Sequence[str], *, integers: bool) -> Iterator[pa.Table]:
+    def blocks(
+        self, ids: Sequence[str], numbers: Sequence[str], texts: Sequence[str], *, integers: bool
+    ) -> Iterator[pa.Table]:
         """Give the rows in blocks with the named columns; text has its ids read as integers or as text."""
         ...
 
@@ -101,9 +103,16 @@ class FrameColumns:
         self.names = self._table.column_names
         refuse_repeats(self.names, title)
 
-    def blocks(self, ids: Sequence[str], numbers: Sequence[str], *, integers: bool) -> Iterator[pa.Table]:  # noqa: ARG002
+    def blocks(
+        self,
+        ids: Sequence[str],
+        numbers: Sequence[str],
+        texts: Sequence[str],
+        *,
+        integers: bool,  # noqa: ARG002
+    ) -> Iterator[pa.Table]:
         """Give the rows in blocks."""
-        table = self._table.select([*ids, *numbers])
+        table = self._table.select([*ids, *numbers, *texts])
         for begin in range(0, table.num_rows, 1 << 19):
             yield table.slice(begin, 1 << 19)
 
@@ -144,9 +153,16 @@ class ParquetColumns:
         self.num_rows = int(self._file.metadata.num_rows)
         refuse_repeats(self.names, self.title)
 
-    def blocks(self, ids: Sequence[str], numbers: Sequence[str], *, integers: bool) -> Iterator[pa.Table]:  # noqa: ARG002
+    def blocks(
+        self,
+        ids: Sequence[str],
+        numbers: Sequence[str],
+        texts: Sequence[str],
+        *,
+        integers: bool,  # noqa: ARG002
+    ) -> Iterator[pa.Table]:
         """Give the rows in blocks."""
-        return self.parts([*ids, *numbers], 1 << 19)
+        return self.parts([*ids, *numbers, *texts], 1 << 19)
 
     def parts(self, columns: Sequence[str], rows: int = 1 << 13) -> Iterator[pa.Table]:
         """Give some columns in blocks of so many rows."""

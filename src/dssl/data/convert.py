@@ -122,7 +122,8 @@ def from_pyg(
 ) -> Graph:
     """Build a graph from PyG's `Data`: ``edge_index``, ``edge_weight`` (or one column of ``edge_attr``), ``x``, ``y``.
 
-    Also the ``node_id``, ``feature_names`` and ``class_names`` that `to_pyg` writes are read.
+    ``edge_type`` becomes the kinds of links. Also the ``node_id``, ``feature_names``, ``class_names`` and
+    ``kind_names`` that `to_pyg` writes are read.
 
     Args:
         data: a homogeneous graph, on any device.
@@ -148,6 +149,8 @@ def from_pyg(
         feature_names=_listed(data, "feature_names"),
         y=_pyg_labels(data.y, name),
         class_names=_listed(data, "class_names"),
+        kinds=_listed(data, "edge_type"),
+        kind_names=_listed(data, "kind_names"),
         name=name,
     )
     if directed is None:
@@ -216,7 +219,9 @@ def to_pyg(graph: Graph) -> Data:
         data.x = torch.from_numpy(graph.x.copy())
     if graph.y is not None:
         data.y = torch.from_numpy(graph.y.copy())
-    for key in ("feature_names", "class_names"):
+    if graph.kinds is not None:
+        data.edge_type = torch.from_numpy(graph.kinds.astype(np.int64))
+    for key in ("feature_names", "class_names", "kind_names"):
         if getattr(graph, key) is not None:
             data[key] = list(getattr(graph, key))
     return data
@@ -228,6 +233,7 @@ def from_networkx(
     label: str | None = None,
     features: Sequence[str] | None = None,
     weight: str | None = None,
+    kind: str | None = None,
     self_loops: SelfLoops = "remove",
     name: str | None = None,
 ) -> Graph:
@@ -238,6 +244,7 @@ def from_networkx(
         label: node attribute with the class; by default ``label``, if there is one.
         features: node attributes that become features (see `dssl.graph.features.encode`); by default all others.
         weight: edge attribute with the weight; by default ``weight``, if there is one.
+        kind: edge attribute with the kind; edges without it have an unknown kind.
         self_loops: whether self loops are removed or kept.
         name: what reports call the graph; by default its name in NetworkX.
 
@@ -276,6 +283,7 @@ def from_networkx(
         pairs[:, 1],
         num_nodes=len(nodes),
         weights=_edge_weights(graph, weight, name),
+        kinds=None if kind is None else [edge.get(kind) for *_, edge in graph.edges(data=True)],
         directed=graph.is_directed(),
         self_loops=self_loops,
         ids=pa.array(nodes) if nodes else None,

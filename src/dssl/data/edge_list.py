@@ -16,6 +16,7 @@ from dssl.data.text import SOURCES, TARGETS, NotIntegers
 from dssl.errors import GraphError
 from dssl.graph.column_fit import is_text
 from dssl.graph.features import INTEGER
+from dssl.graph.kinds import check_names, sorted_kinds
 
 if TYPE_CHECKING:
     from dssl.kernels.id_table import IdTable
@@ -25,30 +26,38 @@ WEIGHTS = ("weight", "weights", "edge_weight", "w")
 
 @dataclass(frozen=True, slots=True)
 class EdgeColumns:
-    """Names of the columns of an edge list; the weight may be missing."""
+    """Names of the columns of an edge list; weight and kind may be missing."""
 
     source: str
     target: str
     weight: str | None
+    kind: str | None = None
 
 
-def edge_columns(edges: Columns, source: str | None, target: str | None, weight: str | None) -> EdgeColumns:
+def edge_columns(
+    edges: Columns, source: str | None, target: str | None, weight: str | None, kind: str | None = None
+) -> EdgeColumns:
     """Return the columns that the user names, or else those with a usual name, or else the first ones."""
-    for wanted, option in ((source, "source_column"), (target, "target_column"), (weight, "weight_column")):
+    given = {"source_column": source, "target_column": target, "weight_column": weight, "kind_column": kind}
+    for option, wanted in given.items():
         if wanted is not None:
             choose_column(edges, wanted, option)
     if len(edges.names) < 2:
         raise GraphError(
             f"{edges.title} has one column ({edges.names[0]!r}); an edge list needs two, source and target"
         )
-    source = source or usual_column(edges, SOURCES, taken=(target, weight))
-    target = target or usual_column(edges, TARGETS, taken=(source, weight))
+    source = source or usual_column(edges, SOURCES, taken=(target, weight, kind))
+    target = target or usual_column(edges, TARGETS, taken=(source, weight, kind))
     if source == target:
         raise GraphError(f"{edges.title}: the column {source!r} cannot be both source and target; choose two columns")
+    if kind is not None and kind in (source, target, weight):
+        raise GraphError(f"{edges.title}: the column {kind!r} cannot be the kind and something else; choose another")
     if weight is None:
         nameless = edges.names == ["1", "2", "3"] and (source, target) in (("1", "2"), ("2", "1"))
-        weight = "3" if nameless else next((name for name in edges.names if name.lower() in WEIGHTS), None)
-    return EdgeColumns(source, target, weight)
+        free = [name for name in edges.names if name != kind]
+        third = "3" if nameless and kind != "3" else None
+        weight = third or next((name for name in free if name.lower() in WEIGHTS), None)
+    return EdgeColumns(source, target, weight, kind)
 
 
 def usual_column(table: Columns, usual: Sequence[str], *, taken: Sequence[str | None] = ()) -> str:
@@ -67,12 +76,16 @@ class Links:
         source: start of each edge, shape ``(E,)``.
         target: end of each edge, shape ``(E,)``.
         weights: weight of each edge, shape ``(E,)``, or none.
+        kinds: code of the kind of each edge, −1 where it is missing, shape ``(E,)``, or none.
+        kind_names: name of each code, or none.
     """
 
     ids: pa.Array | None
     source: NDArray[np.int32]
     target: NDArray[np.int32]
     weights: NDArray[np.float32] | None
+    kinds: NDArray[np.int32] | None = None
+    kind_names: tuple[str, ...] | None = None
 
 
 def read_links(edges: Columns, columns: EdgeColumns, known: pa.Array | None, nodes: str) -> Links:
@@ -97,11 +110,12 @@ def read_links(edges: Columns, columns: EdgeColumns, known: pa.Array | None, nod
 def _stream(edges: Columns, columns: EdgeColumns, known: pa.Array | None, nodes: str, *, integers: bool) -> Links:
     ends = (columns.source, columns.target)
     positions = {name: _Growing(np.int32) for name in ends}
-    weights = _Growing(np.float32)
+    weights, kinds = _Growing(np.float32), _Kinds(f"{edges.title}, column {columns.kind!r}")
     table: IdTable | None = None if known is None else table_of(known.type, known)
     kind = None if known is None else known.type
     row = 0
-    for block in edges.blocks(ends, [columns.weight] if columns.weight else [], integers=integers):
+    numbers, texts = ([] if name is None else [name] for name in (columns.weight, columns.kind))
+    for block in edges.blocks(ends, numbers, texts, integers=integers):
         for name in ends:
             refuse_missing(edges, block[name], name, row)
             at = row
@@ -119,16 +133,19 @@ def _stream(edges: Columns, columns: EdgeColumns, known: pa.Array | None, nodes:
                 at += len(chunk)
         if columns.weight is not None:
             weights.extend(_checked_weights(edges, block[columns.weight], columns.weight, row))
+        if columns.kind is not None:
+            kinds.extend(block[columns.kind])
         row += block.num_rows
     source, target = (positions[name].finish() for name in ends)
     strengths = None if columns.weight is None else weights.finish()
+    codes, names = (None, None) if columns.kind is None else kinds.finish()
     if known is not None or table is None:
-        return Links(known, source, target, strengths)
+        return Links(known, source, target, strengths, codes, names)
     ids, rank = _sorted(table.ids())
     del table
-    for codes in (source, target):
-        _renumber(codes, rank)
-    return Links(ids, source, target, strengths)
+    for end in (source, target):
+        _renumber(end, rank)
+    return Links(ids, source, target, strengths, codes, names)
 
 
 class _Growing:
@@ -148,6 +165,32 @@ class _Growing:
     def finish(self) -> NDArray[Any]:
         self._array.resize(self._size, refcheck=False)
         return self._array
+
+
+class _Kinds:
+    """The kinds of the edges, as codes in the order in which they occur.
+
+    Args:
+        title: start of an error message.
+    """
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._codes = _Growing(np.int32)
+        self._code: dict[str, int] = {}
+
+    def extend(self, column: pa.ChunkedArray) -> None:
+        for chunk in column.cast(_plain_type(column.type)).cast(pa.string()).dictionary_encode().chunks:
+            names = chunk.dictionary.to_pylist()
+            codes = np.array([self._code.setdefault(name, len(self._code)) if name else -1 for name in names] + [-1])
+            self._codes.extend(codes[chunk.indices.fill_null(len(names)).to_numpy()])
+            if self._code:
+                check_names(tuple(self._code), self._title)
+
+    def finish(self) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+        """Return the codes in the order of the names."""
+        check_names(tuple(self._code), self._title)
+        return sorted_kinds(self._codes.finish(), tuple(self._code))
 
 
 def table_of(kind: pa.DataType, ids: pa.Array | None = None) -> IdTable:
@@ -198,7 +241,7 @@ def _refuse_text(edges: Columns, columns: EdgeColumns, nodes: str) -> None:
     """Name the first id that is not written as an integer, where the node table has integers only."""
     row = 0
     ends = (columns.source, columns.target)
-    for block in edges.blocks(ends, [], integers=False):
+    for block in edges.blocks(ends, [], [], integers=False):
         odd = {name: pc.index(pc.match_substring_regex(block[name], INTEGER), False).as_py() for name in ends}
         name = min(ends, key=lambda name: odd[name] if odd[name] >= 0 else block.num_rows)
         if odd[name] >= 0:
@@ -248,5 +291,5 @@ def has_text_ids(edges: Columns, columns: EdgeColumns) -> bool:
     """Whether the edges are typed and their ids are text: then ids of a text node table are too."""
     if not edges.typed:
         return False
-    block = next(edges.blocks([columns.source], [], integers=True), None)
+    block = next(edges.blocks([columns.source], [], [], integers=True), None)
     return block is not None and is_text(_plain_type(block[columns.source].type))

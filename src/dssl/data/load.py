@@ -31,6 +31,7 @@ def load(
     source_column: str | None = None,
     target_column: str | None = None,
     weight_column: str | None = None,
+    kind_column: str | None = None,
     id_column: str | None = None,
     label_column: str | None = None,
     feature_columns: Sequence[str] | None = None,
@@ -55,6 +56,8 @@ def load(
             of text without a header are called 1, 2, ….
         target_column: column with the target of each edge; by default one with a usual name, or the next.
         weight_column: column with the weight of each edge; by default ``weight``, or the third of three without names.
+        kind_column: column with the kind of each edge, such as call or import; an empty value is an unknown kind. The
+            graph is then directed: an undirected model reads each link both ways, and its factors use the direction.
         id_column: column of the node table with the ids; by default one with a usual name, or the first.
         label_column: column of the node table with the classes; by default ``label``, if there is one.
         feature_columns: columns of the node table that become features; by default all others.
@@ -71,6 +74,7 @@ def load(
         source_column=source_column,
         target_column=target_column,
         weight_column=weight_column,
+        kind_column=kind_column,
         id_column=id_column,
         label_column=label_column,
         feature_columns=None if feature_columns is None else tuple(feature_columns),

@@ -2,14 +2,16 @@
 
 Nodes are modules, classes, exceptions, functions and methods; edges are containment, inheritance, imports and the
 calls that can be resolved; features are hashed bags of the words in names, parameters and docstrings; the label is
-the kind. The code is read, never imported or run.
+the kind. Edges are directed and have a kind (`LINKS`). The code is read, never imported or run.
 
 Choices, where there was one:
 
 - Folders named ``test`` or ``tests`` are left out, and so are files with syntax errors; the history of the graph
   counts the latter. Of the standard library, the editor, the demonstrations and two packages that newer versions no
   longer have are left out too (`STDLIB_LEFT_OUT`).
-- Inheritance joins a class to its bases, and a method to the one that it overrides.
+- Edges run from the container to its content, from a class to its bases, from a module to the one it imports, from
+  the caller to the callee, and from a method to the one it overrides. Of several kinds of edges in one direction
+  between two nodes, the first in the order of `LINKS` is kept.
 - An import joins two modules, also if it is a function or class that is imported.
 - A call is resolved through names, imports, ``self``, ``super()``, base classes, and variables, attributes and
   parameters that are made or annotated as objects of a class; anything that only execution could resolve is left out.
@@ -39,7 +41,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from dssl.data._python_source import File, Reader
+from dssl.data._python_source import LINKS, File, Reader
 from dssl.errors import DatasetError, nearest
 from dssl.graph import Change, Graph
 from dssl.graph.cache import cached_graph
@@ -49,7 +51,7 @@ KINDS = ("module", "class", "exception", "function", "method")
 NUM_COLUMNS = 1024
 LEFT_OUT = {"__pycache__", "test", "tests"}
 STDLIB_LEFT_OUT = {"distutils", "idlelib", "lib2to3", "turtledemo"}
-VERSION = 1  # raise it when the same files give another graph: cached ones are then rebuilt
+VERSION = 2  # raise it when the same files give another graph: cached ones are then rebuilt
 
 
 def package_graph(name: str, *, cache: bool = True) -> Graph:
@@ -163,10 +165,14 @@ def _build(name: str, files: list[File]) -> Graph:
     reader.mark_exceptions()
     ids = list(reader.kinds)
     at = {id: i for i, id in enumerate(ids)}
-    ends = np.array([(at[start], at[end]) for start, end in reader.links()], np.int32).reshape(-1, 2)
+    links = [(at[start], at[end], LINKS.index(kind)) for kind, start, end in reader.links()]
+    ends = np.array(links, np.int32).reshape(-1, 3)
     graph = Graph.from_edges(
         ends[:, 0],
         ends[:, 1],
+        kinds=ends[:, 2],
+        kind_names=LINKS,
+        directed=True,
         ids=ids,
         x=hashed_bags([reader.words[id] for id in ids]),
         y=[KINDS.index(reader.kinds[id]) for id in ids],

@@ -49,7 +49,7 @@ def read_edges(options: ReadOptions, *, encoding: Encoding | None = None) -> Gra
     nodes = None if options.nodes is None else Path(options.nodes)
     if ending(path) == ".npz":
         return _read_matrix(path, nodes, options, encoding)
-    columns = options.source_column, options.target_column, options.weight_column
+    columns = options.source_column, options.target_column, options.weight_column, options.kind_column
     edges = open_columns(path, header=options.header, wanted=[name for name in columns if name is not None], edges=True)
     if nodes is not None and ending(nodes) == ".npz":
         raise GraphError(f"{nodes} is a matrix, whose rows have no ids; give a node table with the edge list {path}")
@@ -64,6 +64,7 @@ def from_tables(
     source_column: str | None = None,
     target_column: str | None = None,
     weight_column: str | None = None,
+    kind_column: str | None = None,
     id_column: str | None = None,
     label_column: str | None = None,
     feature_columns: Sequence[str] | None = None,
@@ -81,6 +82,7 @@ def from_tables(
         source_column: column with the start of each edge.
         target_column: column with the end of each edge.
         weight_column: column with the weight of each edge.
+        kind_column: column with the kind of each edge; the graph is then directed.
         id_column: column of the node table with the ids.
         label_column: column of the node table with the classes.
         feature_columns: columns of the node table that become features.
@@ -98,6 +100,7 @@ def from_tables(
         source_column=source_column,
         target_column=target_column,
         weight_column=weight_column,
+        kind_column=kind_column,
         id_column=id_column,
         label_column=label_column,
         feature_columns=None if feature_columns is None else tuple(feature_columns),
@@ -154,7 +157,9 @@ def chosen_kinds(options: ReadOptions, nodes: Columns) -> dict[str, Kind]:
 def _build(
     edges: Columns, nodes: Columns | None, options: ReadOptions, encoding: Encoding | None, *, name: str
 ) -> Graph:
-    columns = edge_columns(edges, options.source_column, options.target_column, options.weight_column)
+    columns = edge_columns(
+        edges, options.source_column, options.target_column, options.weight_column, options.kind_column
+    )
     if nodes is None:
         _refuse_node_options(options, encoding)
         links = read_links(edges, columns, None, "")
@@ -169,7 +174,9 @@ def _build(
         links.target,
         num_nodes=len(table.ids),
         weights=links.weights,
-        directed=options.directed,
+        kinds=links.kinds,
+        kind_names=links.kind_names,
+        directed=options.directed or links.kinds is not None,
         self_loops=options.self_loops,
         ids=table.ids,
         x=table.x,
@@ -268,6 +275,8 @@ def _node_ids(nodes: Columns, table: pa.Table, key: str, text_ids: bool) -> pa.A
 
 
 def _read_matrix(path: Path, nodes: Path | None, options: ReadOptions, encoding: Encoding | None) -> Graph:
+    if options.kind_column is not None:
+        raise GraphError(f"{path} is a matrix, which has no columns; kind_column applies to an edge list")
     adjacency = _load_npz(path)
     if nodes is None:
         _refuse_node_options(options, encoding)

@@ -121,20 +121,24 @@ class TextColumns:
     def _opened(self) -> _Guarded:
         return _Guarded(self._path, compressed=self._compressed)
 
-    def blocks(self, ids: Sequence[str], numbers: Sequence[str], *, integers: bool) -> Iterator[pa.Table]:
+    def blocks(
+        self, ids: Sequence[str], numbers: Sequence[str], texts: Sequence[str], *, integers: bool
+    ) -> Iterator[pa.Table]:
         """Give the rows in blocks; ids that are not integers, where these are requested, raise `NotIntegers`."""
         types = {**dict.fromkeys(ids, pa.int64() if integers else pa.string()), **dict.fromkeys(numbers, pa.float64())}
+        types |= dict.fromkeys(texts, pa.string())
+        others = [*numbers, *texts]
 
         def parse(text: bytes) -> pa.Table:
             plain = self._plain_integers(text, ids) if integers else None
-            if plain is not None and not numbers:
+            if plain is not None and not others:
                 return plain
             if plain is not None:
-                rest = self._parse(text, types, numbers)
-                return pa.table([*plain.columns, *rest.columns], names=[*ids, *numbers])
+                rest = self._parse(text, types, others)
+                return pa.table([*plain.columns, *rest.columns], names=[*ids, *others])
             if integers and self._padded(text, ids):
                 raise NotIntegers
-            return self._parse(text, types, [*ids, *numbers])
+            return self._parse(text, types, [*ids, *others])
 
         with ThreadPoolExecutor(1) as pool:
             ahead: Future[pa.Table] | None = None

@@ -20,27 +20,13 @@ from scipy import sparse
 
 from dssl.errors import GraphError
 from dssl.graph.arrays import as_classes, as_features, as_positions, refuse_bad_weights
+from dssl.graph.change import Change
 from dssl.graph.encoding import Encoding
 from dssl.graph.ids import as_ids, id_bytes
+from dssl.graph.kinds import as_kinds, check_kinds, kinds_of_arcs
 from dssl.runtime import out_of_core
 
 SelfLoops = Literal["remove", "keep"]
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One change to a graph while it was read or prepared.
-
-    Args:
-        what: in the words of a report, such as ``self loops removed``.
-        count: number of edges, or columns, that it concerned.
-    """
-
-    what: str
-    count: int
-
-    def __str__(self) -> str:
-        return f"{self.count:,} {self.what}"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
@@ -60,6 +46,8 @@ class Graph:
         feature_names: a name for each column of ``x``, or none.
         y: class of each node, int64, −1 where unknown, shape ``(N,)``, or none.
         class_names: a name for each class, or none.
+        kinds: kind of each arc, int32, −1 where unknown, shape ``(A,)``, or none. Training ignores it unless asked.
+        kind_names: a name for each kind, or none.
         encoding: how the columns of a node table became ``x``, to encode next week's table in the same way, or none.
         name: what reports call the graph.
         history: steps applied to the links since they were read.
@@ -74,6 +62,8 @@ class Graph:
     feature_names: tuple[str, ...] | None = None
     y: NDArray[np.int64] | None = None
     class_names: tuple[str, ...] | None = None
+    kinds: NDArray[np.int32] | None = None
+    kind_names: tuple[str, ...] | None = None
     encoding: Encoding | None = None
     name: str = "graph"
     history: tuple[Change, ...] = ()
@@ -91,7 +81,8 @@ class Graph:
         self._check_weights()
         self._check_features(n)
         self._check_labels(n)
-        for array in (self.indptr, self.indices, self.weights, self.y, *_parts(self.x)):
+        check_kinds(self)
+        for array in (self.indptr, self.indices, self.weights, self.y, self.kinds, *_parts(self.x)):
             if array is not None:
                 array.flags.writeable = False
 
@@ -156,12 +147,15 @@ class Graph:
         feature_names: Sequence[str] | None = None,
         y: ArrayLike | None = None,
         class_names: Sequence[str] | None = None,
+        kinds: ArrayLike | None = None,
+        kind_names: Sequence[str] | None = None,
         encoding: Encoding | None = None,
         name: str = "graph",
     ) -> Graph:
         """Build a graph from pairs of positions.
 
-        Repeated edges are merged (their weights are added); this and the removal of self loops go to ``history``.
+        Repeated edges are merged: their weights are added, and the first known kind is kept. This and the removal of
+        self loops go to ``history``.
 
         Args:
             source: position of the start of each edge, shape ``(E,)``.
@@ -175,6 +169,8 @@ class Graph:
             feature_names: a name for each feature column.
             y: class of each node, −1 where unknown, shape ``(N,)``.
             class_names: a name for each class.
+            kinds: kind of each edge, shape ``(E,)``: codes if there are names, −1 where unknown, and else any values.
+            kind_names: a name for each code of a kind.
             encoding: how the columns of a node table became ``x``.
             name: what reports call the graph.
 
@@ -188,6 +184,9 @@ class Graph:
         strengths = None if weights is None else np.array(weights, dtype=np.float32).reshape(-1)
         if strengths is not None and strengths.shape != start.shape:
             raise GraphError(f"graph {name!r}: {strengths.size} weights for {start.size} edges; give one per edge")
+        codes, kind_names = (
+            (None, None) if kinds is None else as_kinds(kinds, kind_names, start.size, f"graph {name!r}")
+        )
         features = as_features(x, name)
         if strengths is not None:
             refuse_bad_weights(strengths, name)  # before repeated edges are added up, which would hide them
@@ -215,6 +214,8 @@ class Graph:
             kept = (kept + (_count_loops(indptr, indices) if loops and keep_loops else 0)) // 2
         if given > kept:
             history.append(Change("repeated edges merged", given - kept))
+        if codes is not None:
+            codes = kinds_of_arcs(start, end, codes, indptr, indices, history, both=not directed)
         return cls(
             indptr=indptr,
             indices=indices,
@@ -225,6 +226,8 @@ class Graph:
             feature_names=None if feature_names is None else tuple(feature_names),
             y=classes,
             class_names=None if class_names is None else tuple(class_names),
+            kinds=codes,
+            kind_names=None if kind_names is None else tuple(kind_names),
             encoding=encoding,
             name=name,
             history=tuple(history),
@@ -288,25 +291,29 @@ class Graph:
         keep = start != self.indices
         weights = None if self.weights is None else self.weights[keep]
         indptr, indices, weights = _rows(start[keep], self.indices[keep], weights, self.num_nodes, both=False)
-        change = Change("self loops removed", int((~keep).sum()))
-        return self.replace(indptr=indptr, indices=indices, weights=weights, history=(*self.history, change))
+        kinds = None if self.kinds is None else self.kinds[keep]
+        history = (*self.history, Change("self loops removed", int((~keep).sum())))
+        return self.replace(indptr=indptr, indices=indices, weights=weights, kinds=kinds, history=history)
 
     def undirected(self) -> Graph:
         """The same graph with each link in both directions; the step is recorded.
 
-        The weights of a pair of opposite arcs are added.
+        The weights of a pair of opposite arcs are added, and the first of their kinds is kept.
         """
         if not self.directed:
             return self
-        indptr, indices, weights = _rows(self.sources(), self.indices, self.weights, self.num_nodes, both=True)
-        added = Change("arcs added to make the links undirected", indices.size - self.num_arcs)
-        return self.replace(
-            indptr=indptr, indices=indices, weights=weights, directed=False, history=(*self.history, added)
-        )
+        arcs = self.sources(), self.indices
+        indptr, indices, weights = _rows(*arcs, self.weights, self.num_nodes, both=True)
+        history = [*self.history, Change("arcs added to make the links undirected", indices.size - self.num_arcs)]
+        kinds = None if self.kinds is None else kinds_of_arcs(*arcs, self.kinds, indptr, indices, history, both=True)
+        changes: dict[str, Any] = {"weights": weights, "kinds": kinds, "history": tuple(history)}
+        return self.replace(indptr=indptr, indices=indices, directed=False, **changes)
 
     def replace(self, **changes: Any) -> Graph:
-        """Return a copy with some fields changed, checked again; features become float32."""
+        """Return a copy with some fields changed, checked again; features become float32, new links have no kinds."""
         x = changes.get("x")
+        if "indices" in changes:
+            changes.setdefault("kinds", None)
         if isinstance(x, np.ndarray) and x.dtype != np.float32:
             changes["x"] = as_features(x, self.name)
         return dataclasses.replace(self, **changes)
@@ -324,7 +331,7 @@ class Graph:
         return np.asarray(found.to_numpy(), dtype=np.int64)
 
     def fingerprint(self) -> str:
-        """A hash of ids, links, features and labels: the same for the same graph on any machine."""
+        """A hash of ids, links, kinds, features and labels: the same for the same graph on any machine."""
         state = hashlib.blake2b(digest_size=16)
         state.update(f"{self.directed}|{self.ids.type}|{self.num_features}".encode())
         for array in (self.indptr, self.indices, self.weights, self.y, *_parts(self.x)):
@@ -335,7 +342,8 @@ class Graph:
                 continue
             for _, block in out_of_core.blocks(array):
                 state.update(np.ascontiguousarray(block).data)
-        for array in id_bytes(self.ids):
+        kinds = [] if self.kinds is None else [self.kinds, *id_bytes(pa.array(self.kind_names))]
+        for array in (*id_bytes(self.ids), *kinds):
             state.update(np.ascontiguousarray(array).data)
         return state.hexdigest()
 

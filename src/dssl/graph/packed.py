@@ -34,7 +34,7 @@ VERSION = 1
 CHUNK = 1 << 26  # bytes per checksum
 
 Size = Annotated[int, Field(ge=0, lt=1 << 48)]
-Name = Literal["indptr", "indices", "weights", "y", "x", "x_data", "x_indices", "x_indptr", "ids.arrow"]
+Name = Literal["indptr", "indices", "weights", "kinds", "y", "x", "x_data", "x_indices", "x_indptr", "ids.arrow"]
 
 
 class _Part(BaseModel):
@@ -62,6 +62,7 @@ class Header(_Part):
     fingerprint: str
     feature_names: list[str] | None
     class_names: list[str] | None
+    kind_names: list[str] | None = None
     x_shape: list[Size] | None
     history: list[tuple[str, int]] = Field(strict=False)
     encoding: Any
@@ -91,6 +92,8 @@ class StoredGraph(Graph):
     def replace(self, **changes: Any) -> Graph:
         """Return a plain graph with some fields changed, checked again."""
         kept = {field.name: getattr(self, field.name) for field in dataclasses.fields(Graph)}
+        if "indices" in changes:
+            kept["kinds"] = None
         return Graph(**{**kept, **changes})
 
 
@@ -197,6 +200,7 @@ def _fits(header: Header) -> bool:
         "indptr": ([nodes + 1], ("<i8",)),
         "indices": ([arcs], ("<i4",)),
         "weights": ([arcs], ("<f4",)),
+        "kinds": ([arcs], ("<i4",)),
         "y": ([nodes], ("<i8",)),
     }
     given = set(header.files)
@@ -233,6 +237,10 @@ def _fields(folder: Path, header: Header, arrays: dict[Name, NDArray[Any]], ids:
     least, most = (-1, -1) if y is None else (int(y.min(initial=-1)), int(y.max(initial=-1)))
     if least < -1 or (header.class_names is not None and most >= len(header.class_names)):
         _refuse(folder, "y", "a class is outside the class names")
+    kinds, named = arrays.get("kinds"), len(header.kind_names or ())
+    for _, block in out_of_core.blocks(np.empty(0, np.int32) if kinds is None else kinds):
+        if block.size and not -1 <= block.min() <= block.max() < named:
+            _refuse(folder, "kinds", "a kind is outside the names of kinds")
     try:
         encoding = None if header.encoding is None else Encoding.from_json(header.encoding)
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -247,6 +255,8 @@ def _fields(folder: Path, header: Header, arrays: dict[Name, NDArray[Any]], ids:
         "feature_names": None if header.feature_names is None else tuple(header.feature_names),
         "y": y,
         "class_names": None if header.class_names is None else tuple(header.class_names),
+        "kinds": kinds,
+        "kind_names": None if header.kind_names is None else tuple(header.kind_names),
         "encoding": encoding,
         "name": header.name,
         "history": tuple(Change(what, count) for what, count in header.history),
@@ -276,6 +286,7 @@ def _write(graph: Graph, folder: Path, key: str) -> Header:
         "indptr": graph.indptr,
         "indices": graph.indices,
         "weights": graph.weights,
+        "kinds": graph.kinds,
         "y": graph.y,
     }
     if isinstance(graph.x, sparse.csr_array):
@@ -305,6 +316,7 @@ def _write(graph: Graph, folder: Path, key: str) -> Header:
         fingerprint=graph.fingerprint(),
         feature_names=None if graph.feature_names is None else list(graph.feature_names),
         class_names=None if graph.class_names is None else list(graph.class_names),
+        kind_names=None if graph.kind_names is None else list(graph.kind_names),
         x_shape=None if graph.x is None else list(map(int, graph.x.shape)),
         history=[(change.what, change.count) for change in graph.history],
         encoding=None if graph.encoding is None else graph.encoding.to_json(),

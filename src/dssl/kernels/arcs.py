@@ -1,0 +1,69 @@
+"""Compiled loops (Numba) that find arcs by their two ends in the ascending rows of a graph."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dssl.kernels.compile import compiled
+
+Indptr = NDArray[np.int64]
+Indices = NDArray[np.int32]
+
+
+@compiled
+def place(indptr: Indptr, indices: Indices, i: int, j: int) -> int:
+    """Place of the arc from i to j in ``indices``, or −1 if there is none."""
+    low, high = indptr[i], indptr[i + 1]
+    while low < high:
+        middle = (low + high) // 2
+        if indices[middle] < j:
+            low = middle + 1
+        else:
+            high = middle
+    if low < indptr[i + 1] and indices[low] == j:
+        return int(low)
+    return -1
+
+
+@compiled
+def places(indptr: Indptr, indices: Indices, start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Place of each arc from ``start`` to ``end`` in ``indices``, −1 where there is none, shape ``(M,)``."""
+    out = np.empty(start.shape[0], np.int64)
+    for e in range(start.shape[0]):
+        out[e] = place(indptr, indices, start[e], end[e])
+    return out
+
+
+@compiled
+def first_kinds(
+    indptr: Indptr, indices: Indices, source: Indices, target: Indices, kinds: NDArray[np.int32], both: bool
+) -> tuple[NDArray[np.int32], int]:
+    """Kind of each arc, and the number of edges whose kind differs from an earlier one of the same arc.
+
+    The first known kind of an arc is kept; −1 is unknown. With ``both``, an edge gives its kind to both directions.
+    An edge that is not among the arcs (a removed self loop) is ignored.
+    """
+    out = np.full(indices.shape[0], np.int32(-1))
+    differing = 0
+    for e in range(source.shape[0]):
+        if kinds[e] < 0:
+            continue
+        at = place(indptr, indices, source[e], target[e])
+        if at < 0:
+            continue
+        if out[at] < 0:
+            out[at] = kinds[e]
+        else:
+            differing += out[at] != kinds[e]
+        if both:
+            out[place(indptr, indices, target[e], source[e])] = out[at]
+    return out, differing
+
+
+@compiled
+def add_rows(out: NDArray[np.float32], nodes: NDArray[np.int64], values: NDArray[np.float32]) -> None:
+    """Add each row of ``values``, shape ``(M, K)``, to the row of ``out`` that ``nodes`` names."""
+    for e in range(nodes.shape[0]):
+        for k in range(values.shape[1]):
+            out[nodes[e], k] += values[e, k]
