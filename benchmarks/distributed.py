@@ -54,7 +54,7 @@ def worker(nodes: int, batch_size: int, out: Path) -> None:
         marks.append((time.perf_counter(), time.process_time(), exchanged["calls"], exchanged["bytes"]))
 
     with distributed.joined("cpu"):
-        model = DSSL(epochs=EPOCHS, batch_size=batch_size, skip=False, threads=1, seed=0)
+        model = DSSL(epochs=EPOCHS, batch_size=batch_size, features="raw", threads=1, seed=0)
         model.fit(graph, on_epoch=mark)
         steps = -(-graph.num_nodes // batch_size)
         pairs = list(itertools.pairwise(marks))

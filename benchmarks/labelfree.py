@@ -67,7 +67,7 @@ def accuracy(record: Record) -> float:
 def jobs(graphs: list[str], variants: list[str], seeds: int, splits: int) -> list[Job]:
     """Seed by seed, so that a run which is stopped has something of everything."""
     return [
-        Job(graph=graph, row=name, settings={"skip": False, **VARIANTS[name]}, seed=seed, splits=splits)
+        Job(graph=graph, row=name, settings={"features": "raw", **VARIANTS[name]}, seed=seed, splits=splits)
         for seed in range(seeds)
         for graph in graphs
         for name in variants

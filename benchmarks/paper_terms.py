@@ -22,7 +22,7 @@ from dssl.studies.paper import numbers
 from dssl.studies.records import Record
 from dssl.studies.records import records as read_records
 
-BASE = {"encoder": "gcn", "skip": False, "distillation_weight": 0.0}
+BASE = {"encoder": "gcn", "features": "raw", "distillation_weight": 0.0}
 CANDIDATES: dict[str, dict[str, Any]] = {
     "base": {},
     "batch norm": {"batch_norm": True},

@@ -64,7 +64,7 @@ def main() -> None:
                 clusters = KMeans(number, n_init=4, random_state=seed).fit_predict(pairs)
                 found["k-means"].append(adjusted_mutual_info_score(reason, clusters))
                 for variant, changes in VARIANTS.items():
-                    model = DSSL(num_factors=number, skip=False, seed=seed, **changes).fit(graph)
+                    model = DSSL(num_factors=number, features="raw", seed=seed, **changes).fit(graph)
                     factor = model.factors(graph).links.argmax(axis=1)
                     found[variant].append(adjusted_mutual_info_score(reason, factor))
             cells = [f"{np.mean(v):.2f} ({min(v):.2f} to {max(v):.2f})" for v in found.values()]

@@ -123,7 +123,8 @@ def measure_fit(source: str, nodes: str | None, folder: str, epochs: int | None)
     from dssl.config.resolve import resolve
     from dssl.methods.dssl.model import DSSLModel
     from dssl.model.estimator import Embedder
-    from dssl.nn import batches, fixed_blocks
+    from dssl.model.joint import Joint
+    from dssl.nn import batches
     from dssl.runs import workflow
 
     watch = Watch()
@@ -131,8 +132,9 @@ def measure_fit(source: str, nodes: str | None, folder: str, epochs: int | None)
     wrap(watch, DSSLModel, "prepare", "targets of the reconstructions, clusters of pairs")
     wrap(watch, batches, "hop_features", "averages over neighbours")
     wrap(watch, DSSLModel, "embed", "vectors, layer by layer")
-    wrap(watch, fixed_blocks.Readout, "fit", "components beside them: bases")
-    wrap(watch, fixed_blocks.Readout, "join", "components beside them: columns")
+    wrap(watch, Joint, "start", "topics, positions and roles")
+    wrap(watch, Joint, "finish", "projection")
+    wrap(watch, Joint, "join", "vectors of closed form and training")
     marks: list[tuple[float, float]] = []
 
     def mark(*_: Any) -> None:

@@ -16,7 +16,7 @@ import pytest
 from dssl.cli import app, main
 from dssl.config.fields import settings_of
 
-SMALL = ["--set", "dim=4", "--set", "skip=false", "--set", "epochs=3", "--set", "num_factors=2", "--set", "splits=2"]
+SMALL = ["--set", "dim=4", "--set", "features=raw", "--set", "epochs=3", "--set", "num_factors=2", "--set", "splits=2"]
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
@@ -102,7 +102,7 @@ def test_evaluating_several_runs_tells_seeds_from_splits(folder: Path) -> None:
 
 def test_tune_writes_a_recipe_that_fit_takes(folder: Path) -> None:
     given = ["tune", "edges.csv", "--nodes", "nodes.csv", "--trials", "2", "--epochs", "2", "--out", "runs/t"]
-    done = call(*given, "--set", "splits=2", "--set", "skip=false", "--set", "dim=4", cwd=folder)
+    done = call(*given, "--set", "splits=2", "--set", "features=raw", "--set", "dim=4", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "trial 2/2: " in done.stderr.splitlines()[-1]
     for part in (

@@ -40,7 +40,7 @@ def test_each_method_has_a_recipe_for_each_graph_of_the_paper(method: str) -> No
     for name in recipe.names:
         config = resolve({"recipe": f"{method}:{name}"})
         assert config.method.name == method
-        assert not config.encoder.skip
+        assert config.graph.features == "raw"
         assert (config.encoder.dim > 64) == name.endswith("-public")
 
 

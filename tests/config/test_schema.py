@@ -185,13 +185,13 @@ def test_set_takes_paths_leaves_and_literals(text: str, path: str, value: object
 
 def test_a_method_brings_its_own_settings_and_defaults() -> None:
     config = resolve({"method": "dgi"})
-    assert (config.method.name, config.encoder.name, config.encoder.skip) == ("dgi", "gcn", False)
-    assert resolve({"method": "dgi"}, settings=["encoder=gat", "skip=true"]).encoder.skip is True
+    assert (config.method.name, config.encoder.name, config.graph.features) == ("dgi", "gcn", "raw")
+    assert resolve({"method": "dgi"}, settings=["encoder=gat", "features=topics"]).graph.features == "topics"
     assert from_toml(to_toml(config), "f.toml") == config
     assert {row.path: row.value for row in settings_of("dgi")}["encoder.layers"] == config.encoder.layers
     with pytest.raises(ConfigError, match=r"'method\.num_factors' is one of the method dssl, not of dgi"):
         resolve({"method": "dgi"}, settings=["num_factors=3"])
-    assert list(differences(resolve(), config))[:1] == ["encoder.name"]
+    assert list(differences(resolve(), config))[:2] == ["graph.features", "encoder.name"]
     assert "method.num_factors" not in differences(resolve(), config)
 
 
@@ -379,8 +379,9 @@ def test_every_packaged_recipe_is_valid_for_every_data_set_it_names(name: str, d
 def test_the_recipe_on_the_papers_terms_keeps_to_them() -> None:
     recipe = read_recipe("paper-terms")
     for dataset in ["", *recipe.names]:
-        encoder = resolve({"recipe": "paper-terms", "source": dataset}).encoder
-        assert (encoder.name, encoder.layers, encoder.skip) == ("gcn", 2, False)
+        config = resolve({"recipe": "paper-terms", "source": dataset})
+        encoder = config.encoder
+        assert (encoder.name, encoder.layers, config.graph.features) == ("gcn", 2, "raw")
         assert encoder.dim <= 64
 
 
@@ -415,7 +416,8 @@ def test_the_preset_paper_is_algorithm_1_within_the_grid_of_the_paper() -> None:
         method.num_factors: (2, 4, 6, 8, 16, 32),
     }
     assert all(value in values for value, values in grid.items())
-    assert (encoder.name, encoder.layers, encoder.skip, encoder.dropout) == ("gcn", 2, False, 0.0)  # "a two-layer GCN"
+    assert (encoder.name, encoder.layers, encoder.dropout) == ("gcn", 2, 0.0)  # "a two-layer GCN"
+    assert config.graph.features == "raw"
     assert method.prototype_variance >= 0.6  # "is better to be selected from 0.6 to 1.0"
     assert method.momentum == 0.9  # "the best result is achieved at tau = 0.9"
     assert method.estimator == "gumbel"  # Eq. 7, straight through

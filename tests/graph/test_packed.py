@@ -167,11 +167,11 @@ LIMITED = """
 import resource, sys
 from pathlib import Path
 import numpy as np
-import dssl, dssl.train, dssl.nn.fixed_blocks, dssl.nn.layerwise
+import dssl, dssl.train, dssl.model.joint, dssl.nn.layerwise
 from dssl.graph import adjacency
 from dssl.runtime import out_of_core
 out_of_core.SMALL, adjacency.SLAB = 1 << 20, 1 << 20
-settings = {"dim": 8, "hidden_dim": 8, "batch_size": 256, "fanout": [3], "skip_dim": 8, "skip_link_dim": 8}
+settings = {"dim": 8, "hidden_dim": 8, "batch_size": 256, "fanout": [3]}
 settings |= {"reconstruction_dim": 16, "link_reconstruction_dim": 8, "threads": 1, "in_memory_nodes": 1000}
 small = dssl.load(sys.argv[1])
 dssl.DSSL(epochs=1, **settings).fit(small).embeddings_.save(sys.argv[3])  # imports and compiled code are not counted

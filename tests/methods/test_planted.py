@@ -33,7 +33,7 @@ def test_posteriors_find_plain_reasons_at_least_as_well_as_k_means_on_the_pairs(
     x = np.asarray(graph.x)
     pairs = np.hstack([x[graph.sources()], x[graph.indices]])
     clusters = KMeans(REASONS, n_init=4, random_state=0).fit_predict(pairs)
-    factors = DSSL(num_factors=REASONS, skip=False, seed=seed).fit(graph).factors(graph)
+    factors = DSSL(num_factors=REASONS, features="raw", seed=seed).fit(graph).factors(graph)
     found = adjusted_mutual_info_score(reason, factors.links.argmax(axis=1))
     assert found >= 0.8
     assert found >= adjusted_mutual_info_score(reason, clusters)
@@ -44,7 +44,9 @@ def found_and_k_means(seed: int, *, signal: float, directed: bool) -> tuple[floa
     graph, reason = planted_pairs(nodes=600, signal=signal, directed=directed, seed=seed)
     x = np.asarray(graph.x)
     clusters = KMeans(6, n_init=4, random_state=0).fit_predict(np.hstack([x[graph.sources()], x[graph.indices]]))
-    model = DSSL(num_factors=6, distillation_weight=2.0, skip=False, directed=directed, seed=seed, epochs=60).fit(graph)
+    model = DSSL(num_factors=6, distillation_weight=2.0, features="raw", directed=directed, seed=seed, epochs=60).fit(
+        graph
+    )
     labels = model.factors(graph).links.argmax(axis=1), clusters
     found, k_means = (float(adjusted_mutual_info_score(reason, label)) for label in labels)
     return found, k_means

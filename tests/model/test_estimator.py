@@ -36,7 +36,7 @@ def two_blocks(nodes: int = 12, *, names: tuple[str, ...] | None = ("a", "b", "c
 
 
 def small(**settings: object) -> DSSL:
-    values: dict[str, Any] = {"num_factors": 2, "dim": 4, "hidden_dim": 4, "skip": False, "epochs": 3, "seed": 1}
+    values: dict[str, Any] = {"num_factors": 2, "dim": 4, "hidden_dim": 4, "features": "raw", "epochs": 3, "seed": 1}
     return DSSL(**{**values, **settings})
 
 
@@ -81,7 +81,7 @@ def test_same_seed_same_bytes_on_two_threads(settings: dict[str, Any]) -> None:
     draw = np.random.default_rng(0)
     links = draw.integers(1500, size=(2, 6000))
     graph = Graph.from_edges(*links, num_nodes=1500, x=np.abs(draw.normal(size=(1500, 40))))
-    config = resolve({"epochs": 2, "seed": 1, "threads": 2, "skip": False, **settings})
+    config = resolve({"epochs": 2, "seed": 1, "threads": 2, "features": "raw", **settings})
     made = [Embedder.from_config(config).fit_transform(graph) for _ in range(3)]
     np.testing.assert_array_equal(made[0], made[1])
     np.testing.assert_array_equal(made[0], made[2])
@@ -309,7 +309,7 @@ def test_parameters_in_the_manner_of_scikit_learn() -> None:
     with pytest.raises(ConfigError, match=r"encoder\.dim is 0"):
         copy.set_params(dim=0)
     assert copy.get_params()["dim"] == copy.config.encoder.dim == 8  # an error changes nothing
-    assert repr(DSSL(skip=False)) == "DSSL(skip=False)"
+    assert repr(DSSL(features="raw")) == "DSSL(features='raw')"
     assert repr(DSSL(dim=3, encoder="gat")) == "DSSL(encoder='gat', dim=3)"
     assert DSSL(**model.get_params()).config == model.config
 
@@ -329,7 +329,7 @@ def test_parameters_of_an_embedder_of_any_method() -> None:
     other = clone(model).set_params(method="dgi", settings=None)
     assert other.config == resolve({"method": "dgi", "dim": 4})  # with the defaults of the other method
     assert repr(model) == "Embedder(method='bgrl', settings={'momentum': 0.5}, dim=4)"
-    config = resolve({"preset": "paper", "recipe": "paper-terms:cora", "skip": True})
+    config = resolve({"preset": "paper", "recipe": "paper-terms:cora", "batch_norm": True})
     for again in (Embedder.from_config(config), Embedder.from_config(resolve({"method": "gca", "layers": 3}))):
         copy = clone(again)
         assert type(copy) is type(again)
@@ -341,7 +341,7 @@ def test_parameters_of_an_embedder_of_any_method() -> None:
 @pytest.mark.parametrize("preset", ["default", "paper"])
 def test_every_encoder_and_preset_trains(encoder: str, preset: str) -> None:
     settings = {"num_factors": 2}
-    model = Embedder(encoder=encoder, preset=preset, dim=4, hidden_dim=4, skip=False, epochs=3, settings=settings)
+    model = Embedder(encoder=encoder, preset=preset, dim=4, hidden_dim=4, features="raw", epochs=3, settings=settings)
     values = model.fit_transform(two_blocks())
     assert np.isfinite(values).all()
 
@@ -528,7 +528,7 @@ def test_a_warm_start_goes_on_at_the_loss_where_training_ended(tmp_path: Path, b
 
 def test_a_warm_start_is_the_same_from_memory_and_from_a_folder_each_time(tmp_path: Path) -> None:
     old, grown = two_blocks(), two_blocks(20)
-    model = small(skip=True, skip_dim=2, skip_link_dim=2).fit(old)
+    model = small(features="topics").fit(old)
     model.save(tmp_path)
     first = model.fit(grown, warm=True).embeddings_.values
     for _ in range(2):
@@ -539,13 +539,14 @@ def test_a_warm_start_is_the_same_from_memory_and_from_a_folder_each_time(tmp_pa
     np.testing.assert_array_equal(load_model(tmp_path / "second").transform(grown), first)
 
 
-def test_the_fixed_blocks_keep_their_axes_in_a_warm_start() -> None:
+def test_the_closed_form_keeps_its_axes_in_a_warm_start() -> None:
     old, grown = two_blocks(), two_blocks(20)
-    model = small(skip=True, skip_dim=2, skip_link_dim=2).fit(old)
+    model = small(features="topics", epochs=0).fit(old)
     before = model.transform(grown)
     after = model.fit(grown, warm=True).embeddings_.values
-    np.testing.assert_array_equal(after[:, 4:], before[:, 4:])
-    assert not np.array_equal(after[:, :4], before[:, :4])
+    np.testing.assert_array_equal(after, before)
+    trained = model.set_params(epochs=2).fit(old).transform(grown)
+    assert not np.array_equal(model.fit(grown, warm=True).embeddings_.values, trained)
 
 
 def test_a_warm_start_needs_a_fitted_model_and_the_same_columns() -> None:
@@ -599,7 +600,7 @@ def own_encoder(seed: int = 0, *, out: int = 5, **attributes: object) -> Any:
 
 
 def with_own(module: Any, **settings: object) -> DSSL:
-    return DSSL(encoder=module, num_factors=2, skip=False, epochs=3, seed=1, **settings)
+    return DSSL(encoder=module, num_factors=2, features="raw", epochs=3, seed=1, **settings)
 
 
 @pytest.mark.parametrize("batch_size", [0, 5])
@@ -691,7 +692,7 @@ def test_a_module_is_a_parameter_like_any_other() -> None:
     model = with_own(module)
     assert model.config.encoder.dim == 5
     assert model.get_params()["encoder"] is module
-    assert repr(model).startswith("DSSL(num_factors=2, encoder=Mean(…), skip=False")
+    assert repr(model).startswith("DSSL(num_factors=2, encoder=Mean(…), features='raw'")
     assert clone(model).get_params()["encoder"] is module
     assert DSSL(**model.get_params()).config == model.config
     assert model.set_params(encoder="gcn").config.encoder.name == "gcn"

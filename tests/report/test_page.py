@@ -34,7 +34,7 @@ from dssl.runs import run_folder, workflow
 from dssl.runs.node_map import Map
 from dssl.runs.records import Environment
 
-SMALL = {"num_factors": 3, "dim": 4, "hidden_dim": 4, "skip": False, "epochs": 3, "splits": 2}
+SMALL = {"num_factors": 3, "dim": 4, "hidden_dim": 4, "features": "raw", "epochs": 3, "splits": 2}
 HOSTILE = [
     "</script><script>alert(1)</script>",
     '"><img src=x onerror=alert(2)>',

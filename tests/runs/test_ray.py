@@ -19,7 +19,7 @@ SETTINGS = {
     "hidden_dim": 8,
     "num_factors": 3,
     "encoder": "gcn",
-    "skip": False,
+    "features": "raw",
     "epochs": 6,
     "batch_size": 100,
     "fanout": [5, 5],

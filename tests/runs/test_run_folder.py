@@ -22,7 +22,7 @@ GRAPH = "synthetic:h=0.5,nodes=30,classes=2,degree=4,features=3"
 
 
 def config(**changes: object) -> Config:
-    small = {"num_factors": 2, "dim": 4, "hidden_dim": 4, "skip": False, "epochs": 4, "splits": 2}
+    small = {"num_factors": 2, "dim": 4, "hidden_dim": 4, "features": "raw", "epochs": 4, "splits": 2}
     return resolve({"source": GRAPH, "checkpoint_every": 1, **small, **changes})
 
 

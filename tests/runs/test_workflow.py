@@ -24,7 +24,7 @@ from dssl.model.estimator import load_model
 from dssl.runs import run_folder, workflow
 from dssl.runs.links import model_links
 
-SMALL = {"num_factors": 2, "dim": 4, "hidden_dim": 4, "skip": False, "epochs": 4, "seed": 1, "splits": 2}
+SMALL = {"num_factors": 2, "dim": 4, "hidden_dim": 4, "features": "raw", "epochs": 4, "seed": 1, "splits": 2}
 
 
 @pytest.fixture

@@ -83,7 +83,7 @@ def graph(nodes: int = 60, *, links: int = 200) -> Graph:
     return Graph.from_edges(*draw.integers(nodes - 2, size=(2, links)), num_nodes=nodes, x=x, name="small")
 
 
-SMALL = {"dim": 6, "hidden_dim": 7, "epochs": 3, "seed": 1, "skip": False, "batch_size": 20, "fanout": [4, 4]}
+SMALL = {"dim": 6, "hidden_dim": 7, "epochs": 3, "seed": 1, "features": "raw", "batch_size": 20, "fanout": [4, 4]}
 CASES: dict[str, dict[str, Any]] = {
     "hops": {"encoder": "hops"},
     "gcn": {"encoder": "gcn"},
@@ -382,7 +382,7 @@ def test_batch_normalisation_looks_at_the_centres() -> None:
 def torchrun(edges: Path, out: Path, *options: str, restarts: int = 0, **settings: Any) -> list[str]:
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--max-restarts", str(restarts)]
     command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0", "-m", "dssl", "fit", str(edges)]
-    given = {**SMALL, "num_factors": 3, "fanout": "[4, 4]", "skip": "false", **settings}
+    given = {**SMALL, "num_factors": 3, "fanout": "[4, 4]", "features": "raw", **settings}
     given.pop("seed")
     command += ["--nodes", str(edges.with_name("nodes.csv")), "--seed", "1", "--out", str(out), *options]
     return command + [part for name, value in given.items() for part in ("--set", f"{name}={value}")]

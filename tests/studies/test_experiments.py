@@ -16,7 +16,7 @@ from dssl.studies.experiments import Job
 from dssl.studies.records import Record, records, slug
 
 TINY = "synthetic:h=0.3,nodes=60,classes=3,degree=4,features=6"
-QUICK = {"epochs": 2, "dim": 4, "num_factors": 2, "skip": False}
+QUICK = {"epochs": 2, "dim": 4, "num_factors": 2, "features": "raw"}
 
 
 def test_a_record_says_what_was_done(tmp_path: Path) -> None:

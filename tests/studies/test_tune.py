@@ -22,7 +22,7 @@ from dssl.evaluation.splits import random_splits
 from dssl.runs import run_folder, workflow
 from dssl.studies import tune
 
-SMALL = {"dim": 4, "hidden_dim": 4, "skip": False, "epochs": 2, "num_factors": 2, "splits": 3, "seed": 1}
+SMALL = {"dim": 4, "hidden_dim": 4, "features": "raw", "epochs": 2, "num_factors": 2, "splits": 3, "seed": 1}
 VARIED = {"train.learning_rate": Range(0.001, 0.1), "encoder.dim": (2, 4, 8), "method.shift_scale": (0.2, 0.6)}
 
 

@@ -134,6 +134,9 @@ class MethodSection(Section):
         return {"name": own, **values}
 
 
+RAW = {"features": "raw"}  # the published methods are defined on the features themselves
+
+
 def encoder_traits(
     name: str,
     home: str,
@@ -162,7 +165,7 @@ def encoder_traits(
         directed=True,
         weighted=True,
         scales=scales,
-        defaults={"encoder": {"name": "gcn", "skip": False, **(encoder or {})}, "train": train or {}},
+        defaults={"graph": RAW, "encoder": {"name": "gcn", **(encoder or {})}, "train": train or {}},
     )
 
 
@@ -187,5 +190,5 @@ def table_traits(name: str, home: str, citation: str, *, scales: str, epochs: in
         weighted=weighted,
         scales=scales,
         encoder=False,
-        defaults={"encoder": {"skip": False}, "train": {"epochs": epochs}},
+        defaults={"graph": RAW, "train": {"epochs": epochs}},
     )

@@ -50,11 +50,11 @@ class ReadOptions(Section):
 class GraphSettings(ReadOptions):
     """The graph and its preparation."""
 
-    features: Literal["raw", "topics"] = setting(
-        "raw",
-        "Input of the encoder: the features as they are, or topics, positions and roles (exactly dim columns).",
+    features: Literal["topics", "raw"] = setting(
+        "topics",
+        "Input of the encoder: topics, positions and roles of the nodes, or the features as they are.",
         scope=Scope.MODEL,
-        search=("raw", "topics"),
+        search=("topics", "raw"),
     )
     row_scale: bool = setting(
         False, "Whether each row of features is divided by its L1 norm, as for word counts.", scope=Scope.MODEL
@@ -75,7 +75,7 @@ class EncoderSettings(Section):
         encoder_only=True,
         search=("hops", "gcn", "sage", "gin", "mlp"),
     )
-    dim: int = setting(64, "Length of the trained vector of a node.", ge=1, search=(16, 32, 64, 128, 256))
+    dim: int = setting(64, "Length of the vector of a node.", ge=1, search=(16, 32, 64, 128, 256))
     hidden_dim: int = setting(64, "Width of the hidden layers.", ge=1, encoder_only=True, search=(32, 64, 128, 256))
     layers: int = setting(
         2,
@@ -100,11 +100,6 @@ class EncoderSettings(Section):
         encoder_only=True,
         search=(False, True),
     )
-    skip: bool = setting(True, "Whether principal components of features and links are appended.", search=(True, False))
-    skip_dim: int = setting(
-        64, "Principal components kept of X, PX and P²X (twice as many of the smoothed features).", ge=1
-    )
-    skip_link_dim: int = setting(256, "Components kept of the links.", ge=1)
 
     @model_validator(mode="after")
     def _keep_high_pass_to_hops(self) -> EncoderSettings:
@@ -262,7 +257,8 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     # Algorithm 1 of the paper within its grid, including the collapse shown in docs/methods/dssl.md. Batch size, fanout
     # and epochs are not stated there.
     "paper": {
-        "encoder": {"name": "gcn", "layers": 2, "dim": 64, "hidden_dim": 64, "skip": False},
+        "graph": {"features": "raw"},
+        "encoder": {"name": "gcn", "layers": 2, "dim": 64, "hidden_dim": 64},
         "method": {
             "num_factors": 8,
             "shift_scale": 0.6,

@@ -21,6 +21,7 @@ from dssl.runtime.scale import IN_MEMORY, Scale
 
 POWER_ITERATIONS, OVERSAMPLES = 6, 20  # spectra of graphs decay slowly
 SYMMETRIC_ITERATIONS, SYMMETRIC_EXTRA = 8, 8  # of the decomposition for large graphs
+ENTRIES, LEAST = 6_400_000, 32  # of components over all nodes: large graphs have fewer columns, but at least so many
 NARROW = 1024  # columns up to which a matrix may be decomposed by XᵀX, from one pass over blocks of rows
 TALL = 50_000  # rows from which on this is faster than subspace iteration, also in memory
 SMALL = 256  # up to this many rows or columns, and 16 times as many of the others, LAPACK is exact and as fast
@@ -124,6 +125,15 @@ def symmetric_components(
         vectors[begin : begin + len(block)] = block @ turn[:, order].astype(np.float32)
     vectors *= _signs(vectors).astype(np.float32)
     return values[order], vectors
+
+
+def most_columns(num_nodes: int) -> int:
+    """Number of columns that the components of a graph's links may have.
+
+    >>> most_columns(10_000), most_columns(100_000), most_columns(1_000_000)
+    (640, 64, 32)
+    """
+    return max(ENTRIES // max(num_nodes, 1), LEAST)
 
 
 def _orthonormalise(columns: Dense) -> None:

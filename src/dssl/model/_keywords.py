@@ -33,12 +33,9 @@ class EmbedderKeywords(Keywords):
         dropout: float | None = None,
         batch_norm: bool | None = None,
         high_pass: bool | None = None,
-        skip: bool | None = None,
-        skip_dim: int | None = None,
-        skip_link_dim: int | None = None,
         directed: bool | None = None,
         self_loops: Literal["remove", "keep"] | None = None,
-        features: Literal["raw", "topics"] | None = None,
+        features: Literal["topics", "raw"] | None = None,
         row_scale: bool | None = None,
         structure: Literal["auto", "degree", "svd", "identity"] | None = None,
         structure_dim: int | None = None,
@@ -63,20 +60,16 @@ class EmbedderKeywords(Keywords):
             preset: Named settings to start from: default or paper.
             recipe: Published settings to start from: NAME, NAME:DATASET or a TOML file.
             encoder: Encoder architecture, or a torch module.
-            dim: Length of the trained vector of a node. By default the output width of a custom encoder, otherwise 64.
+            dim: Length of the vector of a node. By default the output width of a custom encoder, otherwise 64.
             hidden_dim: Width of the hidden layers.
             layers: Number of layers; a node's vector depends on this many hops.
             dropout: Fraction of hidden values dropped in training.
             batch_norm: Whether hidden values are batch-normalised; by default for hops with fewer than dim / 4
                 features.
             high_pass: Whether hops also uses the difference between a node and the mean of its neighbours.
-            skip: Whether principal components of features and links are appended.
-            skip_dim: Principal components kept of X, PX and P²X (twice as many of the smoothed features).
-            skip_link_dim: Components kept of the links.
             directed: Whether edge directions are kept; otherwise every edge counts both ways.
             self_loops: Treatment of self loops.
-            features: Input of the encoder: the features as they are, or topics, positions and roles (exactly dim
-                columns).
+            features: Input of the encoder: topics, positions and roles of the nodes, or the features as they are.
             row_scale: Whether each row of features is divided by its L1 norm, as for word counts.
             structure: Features computed from the edges if the nodes have none.
             structure_dim: Number of features computed from the edges.
@@ -136,12 +129,9 @@ class DSSLKeywords(Keywords):
         dropout: float = 0.0,
         batch_norm: bool | None = None,
         high_pass: bool = False,
-        skip: bool = True,
-        skip_dim: int = 64,
-        skip_link_dim: int = 256,
         directed: bool = False,
         self_loops: Literal["remove", "keep"] = "remove",
-        features: Literal["raw", "topics"] = "raw",
+        features: Literal["topics", "raw"] = "topics",
         row_scale: bool = False,
         structure: Literal["auto", "degree", "svd", "identity"] = "auto",
         structure_dim: int = 64,
@@ -185,20 +175,16 @@ class DSSLKeywords(Keywords):
             link_reconstruction_dim: Number of components of the links to reconstruct.
             distillation_weight: Weight of distilling clusters of linked pairs into the factors.
             encoder: Encoder architecture, or a torch module.
-            dim: Length of the trained vector of a node. By default the output width of a custom encoder, otherwise 64.
+            dim: Length of the vector of a node. By default the output width of a custom encoder, otherwise 64.
             hidden_dim: Width of the hidden layers.
             layers: Number of layers; a node's vector depends on this many hops.
             dropout: Fraction of hidden values dropped in training.
             batch_norm: Whether hidden values are batch-normalised; by default for hops with fewer than dim / 4
                 features.
             high_pass: Whether hops also uses the difference between a node and the mean of its neighbours.
-            skip: Whether principal components of features and links are appended.
-            skip_dim: Principal components kept of X, PX and P²X (twice as many of the smoothed features).
-            skip_link_dim: Components kept of the links.
             directed: Whether edge directions are kept; otherwise every edge counts both ways.
             self_loops: Treatment of self loops.
-            features: Input of the encoder: the features as they are, or topics, positions and roles (exactly dim
-                columns).
+            features: Input of the encoder: topics, positions and roles of the nodes, or the features as they are.
             row_scale: Whether each row of features is divided by its L1 norm, as for word counts.
             structure: Features computed from the edges if the nodes have none.
             structure_dim: Number of features computed from the edges.

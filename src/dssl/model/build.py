@@ -15,7 +15,6 @@ from dssl.config.schema import Config
 from dssl.errors import ConfigError
 from dssl.nn import encoders
 from dssl.nn.encoders import Encoder
-from dssl.nn.fixed_blocks import Readout
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,13 +45,11 @@ class Parts:
     Args:
         module: the method with its weights.
         inputs: the preparation of graphs.
-        readout: the fixed blocks, if there are any.
         joint: the input of topics, positions and roles, and the projection of the vectors, if it is used.
     """
 
     module: nn.Module
     inputs: Inputs
-    readout: Readout | None = None
     joint: Joint | None = None
 
     @property
@@ -122,11 +119,3 @@ def _encoder(config: Config, module: nn.Module | None, in_dim: int) -> Encoder:
         batch_norm=options.batch_norm,
         high_pass=options.high_pass,
     )
-
-
-def build_readout(config: Config) -> Readout | None:
-    """Build the fixed blocks of a configuration, if it has any."""
-    options = config.encoder
-    if not options.skip or config.graph.features == "topics":
-        return None
-    return Readout(dim=options.skip_dim, link_dim=options.skip_link_dim)

@@ -42,7 +42,8 @@ class Embedder(Parameters):
     A keyword that is None takes the value of the recipe or preset, or the default of the method. The settings of the
     method itself are in ``settings``; docs/configuration.md lists them.
 
-    ``encoder`` may be a torch module with ``forward(x, edge_index)``, like the models of PyG. `fit` trains a copy.
+    ``encoder`` may be a torch module with ``forward(x, edge_index)``, like the models of PyG. `fit` trains a copy, on
+    the features of the graph as they are (``features="raw"``).
 
     Attributes:
         config: the complete settings.
@@ -105,8 +106,8 @@ class Embedder(Parameters):
         """Train on a graph: from scratch, from the fitted weights, or from a checkpoint of the same training.
 
         A warm start continues from the fitted weights with a new optimiser, on a graph with the same feature columns,
-        such as the fitted graph with more nodes. The fixed blocks keep their axes, so that new vectors are comparable
-        with old ones.
+        such as the fitted graph with more nodes. Input and projection keep their axes, so that new vectors are
+        comparable with old ones.
 
         In a process group of torch.distributed the processes share the work of each batch. Only the first one computes
         the vectors and has the complete model (see docs/distributed.md).
@@ -118,7 +119,6 @@ class Embedder(Parameters):
             checkpoint: file for the state of training; if it exists, training resumes from it.
         """
         from dssl import train
-        from dssl.model.build import build_readout
         from dssl.runtime import distributed
 
         _check_graph(graph)
@@ -163,13 +163,9 @@ class Embedder(Parameters):
             if not scale.in_memory:
                 environment.give_back()  # the last batches
             values = parts.method.embed(ready, scale=scale)
-            if not warm:
-                parts.readout = build_readout(self.config)
-                if parts.readout is not None:
-                    parts.readout.fit(ready, values, seed=self.config.seed, scale=scale)
-                if parts.joint is not None and self.config.method.name == "dssl":
-                    parts.joint.finish(ready, values if self.epochs_ else values[:, :0])
-            self.embeddings_ = _embeddings(graph, self._vectors(parts, ready, values, scale))
+            if not warm and parts.joint is not None and self.config.method.name == "dssl":
+                parts.joint.finish(ready, values if self.epochs_ else values[:, :0])
+            self.embeddings_ = _embeddings(graph, _vectors(parts, ready, values))
         return self
 
     def schedule(self, graph: Graph) -> TrainSettings:
@@ -181,18 +177,24 @@ class Embedder(Parameters):
         return Scale.of(graph.num_nodes, self.config.train.in_memory_nodes)
 
     def transform(self, graph: Graph) -> NDArray[np.float32]:
-        """Return a vector per node.
-
-        With ``features="topics"`` it has ``dim`` columns. With raw features it has ``dim`` trained columns, and those
-        of the fixed blocks unless ``skip=False``.
+        """Return a vector per node, shape ``(N, dim)``.
 
         Args:
             graph: the fitted graph, a grown one, or a new one with the same feature columns.
         """
         parts, ready = self._apply(graph)
-        scale = self.scale(graph)
         with threads(self.config.train.threads):
-            return self._vectors(parts, ready, parts.method.embed(ready, scale=scale), scale)
+            return _vectors(parts, ready, parts.method.embed(ready, scale=self.scale(graph)))
+
+    def encode(self, graph: Graph) -> NDArray[np.float32]:
+        """Return the trained vectors alone, before they are joined with the closed form, shape ``(N, dim)``.
+
+        Args:
+            graph: any graph that `transform` takes.
+        """
+        parts, ready = self._apply(graph)
+        with threads(self.config.train.threads):
+            return parts.method.embed(ready, scale=self.scale(graph))
 
     def fit_transform(self, graph: Graph) -> NDArray[np.float32]:
         """Train on a graph and return its vectors, as `transform` does."""
@@ -266,52 +268,27 @@ class Embedder(Parameters):
     def _start(self, graph: Graph) -> Graph:
         """Prepare a graph and build the method with new weights."""
         from dssl.model.build import Parts, build_method
-
-        options = self.config.graph
-        features = self.config.method.traits.features or self.config.encoder.skip
-        if options.features == "topics":
-            return self._start_on_topics(graph)
-        inputs, ready = Inputs.fit(
-            graph,
-            directed=options.directed,
-            self_loops=options.self_loops,
-            row_scale=options.row_scale,
-            structure=options.structure if features else "none",
-            structure_dim=options.structure_dim,
-            seed=self.config.seed,
-            scale=self.scale(graph),
-        )
-        self._parts = Parts(build_method(self.config, self._module, in_dim=inputs.num_features), inputs)
-        return ready
-
-    def _start_on_topics(self, graph: Graph) -> Graph:
-        """Prepare a graph with topics, positions and roles as features, and build the method with new weights."""
-        from dssl.model.build import Parts, build_method
         from dssl.model.joint import Joint, with_input
 
-        options, method = self.config.graph, self.config.method
-        if not method.traits.features:
+        options, method, joint = self.config.graph, self.config.method, None
+        topics = options.features == "topics"
+        if topics and not method.traits.features:
             raise ConfigError(f"the method {method.name} uses no features; leave out features=topics")
         inputs, ready = Inputs.fit(
             graph,
             directed=options.directed,
             self_loops=options.self_loops,
             row_scale=options.row_scale,
-            structure="none" if graph.x is None else options.structure,
+            structure="none" if not method.traits.features or (topics and graph.x is None) else options.structure,
             structure_dim=options.structure_dim,
             seed=self.config.seed,
             scale=self.scale(graph),
         )
-        joint, x = Joint.start(graph, dim=self.config.encoder.dim, seed=self.config.seed)
-        module = build_method(self.config, self._module, in_dim=x.shape[1])
-        self._parts = Parts(module, inputs, joint=joint)
-        return with_input(ready, x)
-
-    def _vectors(self, parts: Parts, ready: Graph, trained: NDArray[np.float32], scale: Scale) -> NDArray[np.float32]:
-        """The vectors of a prepared graph, from the output of the method."""
-        if parts.readout is not None:
-            return parts.readout.join(ready, trained, scale=scale)
-        return trained if parts.joint is None else parts.joint.join(ready, trained)
+        if topics:
+            joint, x = Joint.start(graph, dim=self.config.encoder.dim, seed=self.config.seed)
+            ready = with_input(ready, x)
+        self._parts = Parts(build_method(self.config, self._module, in_dim=ready.num_features), inputs, joint)
+        return ready
 
     def _apply(self, graph: Graph) -> tuple[Parts, Graph]:
         """The parts of the fitted model, and a graph prepared for them."""
@@ -352,21 +329,26 @@ class Embedder(Parameters):
 class DSSL(DSSLKeywords, Embedder):
     """Node embeddings by decoupled self-supervised learning.
 
-    ``encoder`` may be a torch module with ``forward(x, edge_index)``, like the models of PyG. `fit` trains a copy.
-    The attributes are those of `Embedder`.
+    ``encoder`` may be a torch module with ``forward(x, edge_index)``, like the models of PyG. `fit` trains a copy, on
+    the features of the graph as they are (``features="raw"``). The attributes are those of `Embedder`.
 
     Example:
         >>> from dssl.graph import Graph
         >>> graph = Graph.from_edges([0, 1, 2, 3], [1, 2, 3, 0], x=[[1, 0], [0, 1], [1, 0], [0, 1]])
         >>> model = DSSL(num_factors=2, dim=4, epochs=2, seed=1).fit(graph)
         >>> model.transform(graph).shape
-        (4, 16)
+        (4, 4)
     """
 
 
 def load_model(folder: str | Path, *, encoder: nn.Module | None = None) -> Embedder:
     """Read a fitted model from a folder that its `save` or ``dssl fit`` wrote; see `Embedder.load`."""
     return Embedder.load(folder, encoder=encoder)
+
+
+def _vectors(parts: Parts, ready: Graph, trained: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The vectors of a prepared graph, from the output of the method."""
+    return trained if parts.joint is None else parts.joint.join(ready, trained)
 
 
 def _check_graph(graph: Graph) -> None:

@@ -31,9 +31,11 @@ class Parameters(EmbedderKeywords):
     _module: nn.Module | None  # the user's encoder
 
     def _set_keywords(self, keywords: Mapping[str, Any]) -> None:
+        module = as_module(keywords.get("encoder"))
+        if module is not None:
+            keywords = {**keywords, "features": "raw"}  # the module was made for the columns of the graph
         given = {name: _plain(value) for name, value in keywords.items() if value is not None and name != "settings"}
         own = {f"method.{name}": _plain(value) for name, value in (keywords.get("settings") or {}).items()}
-        module = as_module(given.get("encoder"))
         if module is not None:
             given["encoder"] = CUSTOM
         if module is not None and "dim" not in given:

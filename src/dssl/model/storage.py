@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dssl.model.build import Parts
 
 CONFIG, WEIGHTS, FEATURES = "config.toml", "weights.safetensors", "features.json"
-_READOUT, _JOINT = "readout.", "joint."  # prefixes of the tensors of the fixed blocks and of the input and projection
+_JOINT = "joint."  # prefix of the tensors of input and projection
 
 
 def save_parts(folder: Path, config: Config, parts: Parts) -> None:
@@ -27,8 +27,6 @@ def save_parts(folder: Path, config: Config, parts: Parts) -> None:
     from safetensors.torch import save_file
 
     tensors: dict[str, Tensor] = dict(parts.module.state_dict())
-    if parts.readout is not None:
-        tensors |= {f"{_READOUT}{name}": value for name, value in parts.readout.state_dict().items()}
     if parts.joint is not None:
         tensors |= {f"{_JOINT}{name}": torch.from_numpy(value) for name, value in parts.joint.arrays().items()}
     files.write_text(folder / CONFIG, to_toml(config))
@@ -68,27 +66,22 @@ def read_parts(folder: Path, config: Config, module: nn.Module | None) -> Parts:
     from safetensors.torch import load_file
 
     from dssl import train
-    from dssl.model.build import Parts, build_method, build_readout
+    from dssl.model.build import Parts, build_method
     from dssl.model.joint import Joint
 
-    inputs, readout = read_inputs(folder), build_readout(config)
+    inputs = read_inputs(folder)
     path, joint, in_dim = folder / WEIGHTS, None, inputs.num_features
     try:
         tensors = load_file(path)
-        fixed, arrays = (
-            {name.removeprefix(prefix): tensors.pop(name) for name in list(tensors) if name.startswith(prefix)}
-            for prefix in (_READOUT, _JOINT)
-        )
+        own = [name for name in tensors if name.startswith(_JOINT)]
+        arrays = {name.removeprefix(_JOINT): tensors.pop(name).numpy() for name in own}
         if config.graph.features == "topics":
             described = json.loads((folder / FEATURES).read_text(encoding="utf-8"))["weights"]
-            plain = {name: value.numpy() for name, value in arrays.items()}
-            joint = Joint.from_arrays(plain, described, dim=config.encoder.dim)
+            joint = Joint.from_arrays(arrays, described, dim=config.encoder.dim)
             in_dim = joint.parts.closed.axes.shape[1]
         method = build_method(config, module, in_dim=in_dim)
         method.load_state_dict(tensors)
-        if readout is not None:
-            readout.load_state_dict(fixed)
     except (SafetensorError, RuntimeError, OSError, KeyError, TypeError, ValueError):
         reason = "is damaged or of another model" if path.exists() else "is missing"
         raise RunError(f"{path} {reason}; fit the model again") from None
-    return Parts(method.to(train.device(config.train.device)), inputs, readout, joint)
+    return Parts(method.to(train.device(config.train.device)), inputs, joint)

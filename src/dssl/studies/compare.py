@@ -291,8 +291,8 @@ def _notes(graph: Graph, job: Job, *, directed: bool, seeds: int) -> list[str]:
         "have one seed.",
         "Seconds and memory are those of the training alone, memory beyond that of the process with the graph in it.",
         "Methods have the settings of their recipe, which validation chose, where it covers the graph; else defaults.",
-        "`dssl` is the default, with principal components in addition to its trained part; `paper-terms` is DSSL on "
-        "the terms of its paper: a GCN of 64 columns and nothing else.",
+        "`dssl` is the default, made of closed form and trained vector; `paper-terms` is DSSL on the terms of its "
+        "paper: a GCN of 64 columns on the features as they are.",
     ]
 
 

@@ -67,7 +67,7 @@ def method_entries(method: str, graph: str, *, seeds: Iterable[int] = (0,), quic
     base = Job(graph, method, splits=QUICK_SPLITS if quick else 10, clusters=True)
     extra = QUICK if quick else {}
     if method == "random-encoder":
-        return [_entry(replace(base, settings={"epochs": 0, "encoder": "gcn", "skip": False}))]
+        return [_entry(replace(base, settings={"epochs": 0, "encoder": "gcn", "features": "raw"}))]
     if method in SANITY:
         return [_entry(replace(base, baseline=method, clusters=method != "majority"))]
     if method != "dssl":

@@ -209,7 +209,7 @@ def _measured(
 def _view(model: Embedder, graph: Graph, view: View) -> NDArray[np.float32]:
     if view == "embedding":
         return model.embeddings_.values
-    trained = np.ascontiguousarray(model.embeddings_.values[:, : model.config.encoder.dim])
+    trained = model.encode(graph)
     return trained if view == "trained" else factorwise(model, graph, trained)
 
 

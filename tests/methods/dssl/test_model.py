@@ -621,7 +621,7 @@ def test_links_are_reconstructed_as_a_loop_over_nodes_says() -> None:
 
 
 def link_predictability(graph: Graph) -> float:
-    from dssl.nn.fixed_blocks import link_auc
+    from dssl.graph.link_auc import link_auc
 
     return max(0.0, 2 * link_auc(graph, seed=0) - 1)
 

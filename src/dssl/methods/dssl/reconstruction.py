@@ -18,10 +18,10 @@ from torch import Tensor, nn
 
 from dssl.graph import Graph
 from dssl.graph.adjacency import Averages, normalised_matrix
-from dssl.graph.svd import components, right_vectors, symmetric_components, truncated_svd
+from dssl.graph.link_auc import link_auc
+from dssl.graph.svd import components, most_columns, right_vectors, symmetric_components, truncated_svd
 from dssl.nn.batches import Batch
 from dssl.nn.encoders import Dense
-from dssl.nn.fixed_blocks import link_auc, most_columns
 from dssl.runtime import distributed, out_of_core
 from dssl.runtime.scale import Scale
 

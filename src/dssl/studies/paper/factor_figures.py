@@ -39,7 +39,7 @@ Content = dict[str, Any]  # of the JSON file
 
 def study_job(graph: str, options: Options) -> Job:
     """The default preset; the principal components next to its trained columns have no part in the factors."""
-    return Job(graph, "factors", {"skip": False, **(QUICK if options.quick else {})}, splits=0)
+    return Job(graph, "factors", QUICK if options.quick else {}, splits=0)
 
 
 def stored_study(job: Job, path: Path) -> tuple[Content | None, Record]:

@@ -39,7 +39,7 @@ ABLATION_GRAPHS = ("texas", "cornell-2020", "cora")
 BASES: dict[str, dict[str, Any]] = {
     "as printed": {"preset": "paper"},
     PAPER_TERMS: {"recipe": PAPER_TERMS},
-    "default, trained part": {"skip": False},
+    "raw features": {"features": "raw"},
 }
 
 

@@ -1,0 +1,78 @@
+"""How far links are predictable from other links, without labels."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from dssl import rng
+from dssl.graph import Graph
+from dssl.graph.svd import right_vectors, symmetric_components
+from dssl.runtime.scale import IN_MEMORY, Scale
+
+TRIED = 200_000  # links of a large graph that `link_auc` looks at
+
+
+def link_auc(
+    graph: Graph, *, seed: int, scale: Scale = IN_MEMORY, share: float = 0.1, dim: int = 16, repeats: int = 5
+) -> float:
+    """Return how well the leading singular vectors of most links separate the others from pairs of the same degrees.
+
+    Args:
+        graph: a graph; its features and labels are not looked at.
+        seed: chooses the links that are held out.
+        scale: whether the vectors are computed at once or by blocks.
+        share: share of the links that are held out.
+        dim: number of singular vectors; with many, those of a small graph know the noise by heart.
+        repeats: number of draws to average, for graphs of up to 10,000 links; one is enough for larger ones.
+
+    Returns:
+        The area under the ROC curve; 0.5 (nothing to tell) where there are too few links to try.
+    """
+    if not scale.in_memory:
+        return _large_auc(graph.undirected(), seed=seed, share=share, dim=dim)
+    upper = sparse.triu(graph.undirected().adjacency(), 1).tocoo()
+    if share * upper.nnz < 10:
+        return 0.5
+    draw = rng.stream(seed, "link auc")
+    return float(
+        np.mean([_held_out_auc(upper, draw, share, dim) for _ in range(repeats if upper.nnz <= 10_000 else 1)])
+    )
+
+
+def _held_out_auc(upper: sparse.coo_array, draw: np.random.Generator, share: float, dim: int) -> float:
+    from sklearn.metrics import roc_auc_score
+
+    held = np.zeros(upper.nnz, bool)
+    held[draw.choice(upper.nnz, round(share * upper.nnz), replace=False)] = True
+    kept = (np.ones((~held).sum(), np.float32), (upper.row[~held], upper.col[~held]))
+    rest = sparse.csr_array(kept, shape=upper.shape)
+    rest = sparse.csr_array(rest + rest.T)
+    basis = right_vectors(rest, dim)
+    left = rest @ basis
+    start, end = upper.row[held], upper.col[held]
+    other = draw.permutation(end)  # ends of other links: the same degrees
+    scores = [(left[start] * basis[stop]).sum(axis=1) for stop in (end, other)]
+    return float(roc_auc_score(np.repeat([1, 0], held.sum()), np.concatenate(scores)))
+
+
+def _large_auc(graph: Graph, *, seed: int, share: float, dim: int) -> float:
+    """The same for a large undirected graph, on up to `TRIED` of the links that are held out."""
+    from dssl.kernels.csr import split_links, sum_neighbours
+
+    indptr, indices, start, end = split_links(
+        graph.indptr, graph.indices, share, rng.integer(seed, "link auc") & 0xFFFFFFFF
+    )
+    if start.size < 10:
+        return 0.5
+    values, vectors = symmetric_components(
+        lambda q: sum_neighbours(indptr, indices, None, q), graph.num_nodes, dim, seed=seed
+    )
+    draw = rng.stream(seed, "link auc")
+    if start.size > TRIED:
+        chosen = np.sort(draw.choice(start.size, TRIED, replace=False))
+        start, end = start[chosen], end[chosen]
+    left = vectors[start] * values.astype(np.float32)
+    yes, no = (np.sort((left * vectors[stop]).sum(axis=1)) for stop in (end, draw.permutation(end)))
+    below = sum(np.searchsorted(no, yes, side=side).sum(dtype=np.int64) for side in ("left", "right"))
+    return float(below / (2 * yes.size * no.size))  # ties count half
