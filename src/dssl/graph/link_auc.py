@@ -22,12 +22,12 @@ def link_auc(
         graph: a graph; its features and labels are not looked at.
         seed: chooses the links that are held out.
         scale: whether the vectors are computed at once or by blocks.
-        share: share of the links that are held out.
-        dim: number of singular vectors; with many, those of a small graph know the noise by heart.
+        share: fraction of the links that are held out.
+        dim: number of singular vectors; many of them would fit the noise of a small graph.
         repeats: number of draws to average, for graphs of up to 10,000 links; one is enough for larger ones.
 
     Returns:
-        The area under the ROC curve; 0.5 (nothing to tell) where there are too few links to try.
+        The area under the ROC curve; 0.5 (chance) where there are too few links to try.
     """
     if not scale.in_memory:
         return _large_auc(graph.undirected(), seed=seed, share=share, dim=dim)

@@ -60,7 +60,7 @@ def clustering(options: Options, results: Results) -> Table:
             remarks.append(
                 f"{graph}: the paper prints an NMI of {cell.printed[0]:.1f}% for two clusters and an accuracy of "
                 f"{100 * accuracy:.1f}% for a classifier that saw labels; a partition into two with that accuracy and "
-                f"errors in equal shares of both classes has an NMI of {bound:.1f}%. We measure {cell.mean:.1f}%."
+                f"errors in equal fractions of both classes has an NMI of {bound:.1f}%. We measure {cell.mean:.1f}%."
             )
     return _of_graphs(
         options,
@@ -121,7 +121,7 @@ def summary(options: Options, results: Results) -> Table:
         ],
         [column for column in columns if any((graph, column) in found for graph, _ in found)],
         found,
-        ["From the records of Table 1, which has every baseline and says what the columns are."],
+        ["From the records of Table 1, which has every baseline and describes the columns."],
     )
 
 
@@ -137,8 +137,8 @@ def published(options: Options, results: Results) -> Table:
         cells(results, "accuracy", printed),
         "The public splits of Planetoid, accuracy in percent",
         "Twenty labelled nodes per class train the linear probe, 500 choose its strength and scaling, 1,000 test it. "
-        "Settings are those of `METHOD:GRAPH-public`: wide vectors, as in the methods' own papers. `dssl recipes` says "
-        "where each published number comes from; a method without one is in the first table alone.",
+        "Settings are those of `METHOD:GRAPH-public`: wide vectors, as in the methods' own papers. `dssl recipes` "
+        "names the source of each published number; a method without one is in the first table alone.",
         [],
         PLANETOID,
     )
@@ -173,10 +173,10 @@ def factors(options: Options, results: Results) -> Table:
         list(dict.fromkeys(column for _, column in found)),
         found,
         [
-            "Of the last epoch: effective rank of the trained columns, mean entropy of a link's posterior as a share "
-            "of ln K, share of the most used factor. Then the correlation, over pairs of classes, between the "
-            "similarity of their mean posteriors and the cross-class neighbourhood similarity, with pairs of a class "
-            "with itself and without (which needs three classes)."
+            "Of the last epoch: effective rank of the trained columns, mean entropy of a link's posterior as a "
+            "fraction of ln K, fraction of links of the most used factor. Then the correlation, over pairs of classes, "
+            "between the similarity of their mean posteriors and the cross-class neighbourhood similarity, with pairs "
+            "of a class with itself and without (which needs three classes)."
         ],
         remarks or ["Every graph is within the bars: rank at least 0.25, entropy 0.1 to 0.9, usage at most 0.6."],
     )
