@@ -179,11 +179,11 @@ def measure_fit(source: str, nodes: str | None, folder: str, epochs: int | None)
 
 def measure_embed(run_folder: str, source: str, nodes: str | None, out: str) -> dict[str, Any]:
     from dssl.config.resolve import resolve
-    from dssl.runs import workflow
+    from dssl.runs import transform
 
     watch = Watch()
     with watch.part("`dssl embed` of the graph again, to Parquet"):
-        vectors = workflow.embed(Path(run_folder), resolve({"graph.source": source, "graph.nodes": nodes}).graph)
+        vectors = transform.embed(Path(run_folder), resolve({"graph.source": source, "graph.nodes": nodes}).graph)
         vectors.save(out)
     return {"parts": watch.records, "shape": list(vectors.values.shape), "bytes": Path(out).stat().st_size}
 
@@ -216,7 +216,7 @@ def write_wide(folder: Path, nodes: int, features: int) -> None:
 def measure_limited(source: str, tiny: str, folder: str, room: int) -> dict[str, Any]:
     from dssl import load
     from dssl.config.resolve import resolve
-    from dssl.runs import workflow
+    from dssl.runs import transform, workflow
 
     settings = ["epochs=1", "batch_size=256", "fanout=[5]", "threads=1"]
     blocks = [*settings, "in_memory_nodes=1000"]  # the tiny graph is computed as the large one
@@ -233,7 +233,7 @@ def measure_limited(source: str, tiny: str, folder: str, room: int) -> dict[str,
     with watch.part("`dssl fit`, one epoch"):
         workflow.fit(resolve({"graph.source": source}, settings=settings), Path(folder), overwrite=True)
     with watch.part("`dssl embed`, to Parquet"):
-        workflow.embed(Path(folder), resolve({"graph.source": source}).graph).save(Path(folder) / "again.parquet")
+        transform.embed(Path(folder), resolve({"graph.source": source}).graph).save(Path(folder) / "again.parquet")
     return {"parts": watch.records, "size": size, "room": room, "before": before}
 
 

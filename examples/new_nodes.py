@@ -15,41 +15,37 @@ import numpy as np
 import dssl
 
 
-def write_week(folder: Path, week: int, customers: int) -> None:
-    """Write the customers so far and their contacts; customers of the same group have similar features."""
-    random = np.random.default_rng(0)
-    group = np.arange(customers) % 4
+def write_week(folder: Path, week: int, old: int, new: int) -> None:
+    """Write the new customers and their contacts; customers of the same group have similar features."""
+    random = np.random.default_rng(week)
+    group = np.arange(old + new) % 4
     with (folder / f"customers-{week}.csv").open("w", newline="") as file:
-        rows = [(f"c{i}", random.normal(group[i], 0.4), random.normal(-group[i], 0.4)) for i in range(customers)]
+        rows = [(f"c{i}", random.normal(group[i], 0.4), random.normal(-group[i], 0.4)) for i in range(old, old + new)]
         csv.writer(file).writerows([("id", "spend", "visits"), *rows])
     contacts: set[tuple[str, str]] = set()
-    while len(contacts) < 4 * customers:
-        a, b = random.integers(customers, size=2)
+    while len(contacts) < 4 * new:
+        a, b = random.integers(old, old + new), random.integers(old + new)
         if a != b and random.random() < (0.9 if group[a] == group[b] else 0.1):
-            contacts.add((f"c{min(a, b)}", f"c{max(a, b)}"))
+            contacts.add((f"c{a}", f"c{b}"))
     with (folder / f"contacts-{week}.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("source", "target"), *sorted(contacts)])
 
 
 def main() -> None:
-    """Fit on week 1, embed week 2."""
+    """Fit on the customers of week 1, embed those of week 2."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--epochs", type=int, default=40, help="passes over the graph")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write_week(folder, 1, customers=200)
-        write_week(folder, 2, customers=240)
+        write_week(folder, 1, old=0, new=200)
+        write_week(folder, 2, old=200, new=40)
         first = dssl.load(folder / "contacts-1.csv", nodes=folder / "customers-1.csv")
         fitted = dssl.DSSL(num_factors=4, dim=16, epochs=options.epochs, seed=0).fit(first)
         fitted.save(folder / "model")
 
         model = dssl.load_model(folder / "model")  # a week later
-        second = dssl.load(
-            folder / "contacts-2.csv",
-            nodes=folder / "customers-2.csv",
-            encoding=first.encoding,  # same scaling and categories as in week 1
-        )
+        second = dssl.extend(first, folder / "contacts-2.csv", folder / "customers-2.csv")
     vectors = model.embed(second)
     for new in ("c200", "c201", "c239"):
         similar, cosine = vectors.most_similar(new, top=3)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dssl.data.convert import from_networkx, from_pyg, from_scipy, to_pyg
+    from dssl.data.extend import extend
     from dssl.data.load import load
     from dssl.data.tables import from_tables
     from dssl.errors import DsslError
@@ -36,6 +37,7 @@ __all__ = [
     "Embeddings",
     "Factors",
     "Graph",
+    "extend",
     "from_networkx",
     "from_pyg",
     "from_scipy",
@@ -56,6 +58,7 @@ _HOME = {
     "Embeddings": "model.embeddings",
     "Factors": "model.factors",
     "Graph": "graph",
+    "extend": "data.extend",
     "from_networkx": "data.convert",
     "from_pyg": "data.convert",
     "from_scipy": "data.convert",

@@ -109,7 +109,7 @@ def test_tune_writes_a_recipe_that_fit_takes(folder: Path) -> None:
         "best",
         "of 2 trials",
         "method.num_factors = ",
-        "dssl fit edges.csv --recipe runs/t/recipe.toml",
+        "dssl fit edges.csv --nodes nodes.csv --recipe runs/t/recipe.toml",
     ):
         assert part in done.stdout
     assert "encoder.dim =" not in done.stdout  # set, so not varied
@@ -147,11 +147,20 @@ def test_embed_lays_out_parquet_as_asked(folder: Path) -> None:
 
 
 def test_embed_takes_new_nodes(folder: Path) -> None:
-    (folder / "new.csv").write_text("source,target\nx,y\ny,z\n")
+    (folder / "new.csv").write_text("source,target\nx,y\ny,z\nx,n3\n")
     (folder / "new-nodes.csv").write_text("id,label,parity,size\nx,a,0,1\ny,b,1,2\nz,a,0,0.5\n")
     done = call("embed", "runs/mine", "new.csv", "--nodes", "new-nodes.csv", "-o", "new.parquet", cwd=folder)
     assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
     assert pq.read_table(folder / "new.parquet").column(0).to_pylist() == ["x", "y", "z"]
+    (folder / "apart.csv").write_text("source,target\nx,y\n")
+    done = call("embed", "runs/mine", "apart.csv", "--nodes", "new-nodes.csv", "-o", "new.csv", cwd=folder)
+    assert "note: 1 of 3 new nodes have no edges" in done.stderr
+    assert "no edge connects a new node to the fitted graph" in done.stderr
+    given = ["apart.csv", "--nodes", "new-nodes.csv", "--separate"]
+    done = call("embed", "runs/mine", *given, "-o", "apart.parquet", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert len(pq.read_table(folder / "apart.parquet")) == 3
 
 
 def test_factors_writes_links_and_nodes(folder: Path) -> None:
@@ -304,7 +313,8 @@ BAD = {
     "unknown output": (["embed", "runs/mine", "-o", "v.xlsx"], "xlsx"),
     "unknown layout": (["embed", "runs/mine", "-o", "v.csv", "--layout", "lits"], "lits"),
     "output in no folder": (["embed", "runs/mine", "-o", "edges.csv/v.csv"], "edges.csv"),
-    "other features": (["embed", "runs/mine", "edges.csv", "-o", "v.csv"], "feature columns"),
+    "other features": (["embed", "runs/mine", "edges.csv", "--separate", "-o", "v.csv"], "feature columns"),
+    "nothing new": (["embed", "runs/mine", "edges.csv", "-o", "v.csv"], "all nodes of edges.csv are in the fitted"),
     "custom encoder by name": (["fit", "edges.csv", "--encoder", "custom"], "DSSL(encoder=module)"),
     "start from no run": (["fit", "edges.csv", "--from", "runs/none"], "runs/none is not a run folder"),
     "start with a config": (["fit", "edges.csv", "--from", "runs/mine", "--config", "bad.toml"], "leave out --config"),

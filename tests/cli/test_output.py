@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import io
+import shlex
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from dssl.cli import output, progress
+from dssl.config.schema import GraphSettings
 from dssl.graph import Graph
 from dssl.runs import workflow
 from dssl.runs.records import Environment
@@ -126,3 +128,19 @@ def test_numbers_for_people() -> None:
         "0.1235",
         "31",
     ]
+
+
+def test_the_arguments_of_a_graph_read_it_again() -> None:
+    graph = GraphSettings(
+        source="my edges.csv",
+        nodes="nodes.csv",
+        weight_column="amount",
+        header=True,
+        column_types=("age=number", "city=category"),
+        directed=True,
+    )
+    found = output.graph_arguments(graph)
+    assert shlex.join(found) == (
+        "'my edges.csv' --nodes nodes.csv --weight-column amount --column age=number --column city=category --header "
+        "--directed"
+    )

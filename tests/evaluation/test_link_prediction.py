@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 
 from dssl.data.synthetic import synthetic
 from dssl.errors import GraphError
+from dssl.evaluation import link_prediction
 from dssl.evaluation.link_prediction import KINDS, hold_out, score_embedding, score_pairs
 from dssl.graph import Graph
 
@@ -107,3 +109,35 @@ def test_a_star_has_negatives_too() -> None:
     for graph in (star, Graph.from_edges(*zip(*path, strict=True))):
         task = hold_out(graph, seed=0)
         assert all(not keys(part) & links(graph) for kind in KINDS for part in task.apart[kind])
+
+
+def test_baselines_equal_a_loop_over_their_formulas() -> None:
+    draw = np.random.default_rng(0)
+    pairs = draw.integers(30, size=(90, 2))
+    task = link_prediction.hold_out(Graph.from_edges(*pairs.T, num_nodes=30), seed=0)
+    a = (task.graph.adjacency().toarray() > 0).astype(float)
+    d = a.sum(axis=1)
+    found = link_prediction.score_baselines(task)
+
+    def auc(score: Any) -> float:
+        yes, no = [score(i, j) for i, j in task.test], [score(i, j) for i, j in task.apart["degree"][2]]
+        return float(np.mean([(u > v) + 0.5 * (u == v) for u in yes for v in no]))
+
+    def common(i: int, j: int) -> float:
+        return sum(1 / np.log(max(d[k], 2)) for k in range(30) if a[i, k] and a[j, k])
+
+    def paths(i: int, j: int) -> float:
+        ends = [(k, m) for k in range(30) for m in range(30) if a[i, k] and a[k, m] and a[m, j]]
+        return float(np.round(sum(1 / np.sqrt(d[k] * d[m]) for k, m in ends), 5))
+
+    assert found["degrees_degree_auc"] == pytest.approx(auc(lambda i, j: d[i] * d[j]))
+    assert found["neighbours_degree_auc"] == pytest.approx(auc(common))
+    assert found["paths_degree_auc"] == pytest.approx(auc(paths), abs=0.02)
+
+
+def test_the_verdict_compares_with_training_free_scores() -> None:
+    found = {"cosine_degree_auc": 0.4, "probe_degree_auc": 0.7, "neighbours_degree_auc": 0.6, "paths_degree_auc": 0.65}
+    text = link_prediction.verdict(found)
+    assert "AUC 0.70 of the embedding (probe) beats the best training-free score, paths of length three (0.65)" in text
+    assert "A cosine AUC below 0.5" in text
+    assert "does not beat" in link_prediction.verdict(found | {"paths_degree_auc": 0.9})

@@ -15,7 +15,7 @@ from dssl.errors import RunError
 from dssl.explore import view as explore
 from dssl.graph import Graph
 from dssl.graph.preparation import links
-from dssl.runs import run_folder, workflow
+from dssl.runs import run_folder, transform, workflow
 from tests import graphs
 from tests.views import made
 
@@ -111,7 +111,7 @@ def test_a_view_of_a_run_has_its_factors_and_its_map(tmp_path: Path) -> None:
     workflow.fit(config("synthetic:h=0.2,nodes=40,classes=3,degree=4,seed=1"), tmp_path / "run")
     stages: list[str] = []
     view = explore.of_run(tmp_path / "run", on_stage=stages.append)
-    factors = workflow.factors(tmp_path / "run")
+    factors = transform.factors(tmp_path / "run")
     assert np.array_equal(view.link_q, np.rint(factors.links * 255))
     assert np.array_equal(view.node_q, factors.nodes)
     assert np.array_equal(view.graph.indices, factors.target)

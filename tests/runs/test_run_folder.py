@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from dssl.config.resolve import resolve
 from dssl.config.schema import Config
 from dssl.errors import DsslError, RunError
-from dssl.runs import records, run_folder, workflow
+from dssl.runs import records, run_folder, transform, workflow
 
 SAME = ("embeddings.parquet", "metrics.jsonl", "weights.safetensors", "factors.parquet", "node_factors.parquet")
 GRAPH = "synthetic:h=0.5,nodes=30,classes=2,degree=4,features=3"
@@ -147,7 +147,7 @@ def test_an_unfinished_run_of_other_settings_is_replaced_in_place(tmp_path: Path
 def test_a_pipe_in_a_run_folder_is_refused_and_not_waited_for(run: Path, name: str) -> None:
     (run / name).unlink(missing_ok=True)
     os.mkfifo(run / name)
-    for use in (run_folder.read_config, workflow.evaluate, workflow.embed):
+    for use in (run_folder.read_config, workflow.evaluate, transform.embed):
         with pytest.raises(RunError, match=f"{name} is a pipe, device or socket"):
             use(run)
     with pytest.raises(RunError, match=f"{name} is a pipe"):

@@ -21,7 +21,7 @@ from dssl.graph import packed
 from dssl.graph.preparation import links as prepare
 from dssl.model.embeddings import Embeddings
 from dssl.model.estimator import load_model
-from dssl.runs import run_folder, workflow
+from dssl.runs import run_folder, transform, workflow
 from dssl.runs.links import model_links
 
 SMALL = {"num_factors": 2, "dim": 4, "hidden_dim": 4, "features": "raw", "epochs": 4, "seed": 1, "splits": 2}
@@ -98,8 +98,8 @@ def test_same_seed_same_bytes(edges: Path, tmp_path: Path) -> None:
 def test_the_model_of_a_run_gives_its_embeddings(edges: Path, tmp_path: Path) -> None:
     workflow.fit(config_for(edges), tmp_path / "r")
     graph = read_graph(config_for(edges).graph)
-    assert workflow.embed(tmp_path / "r").ids.equals(graph.ids)
-    np.testing.assert_array_equal(load_model(tmp_path / "r").transform(graph), workflow.embed(tmp_path / "r").values)
+    assert transform.embed(tmp_path / "r").ids.equals(graph.ids)
+    np.testing.assert_array_equal(load_model(tmp_path / "r").transform(graph), transform.embed(tmp_path / "r").values)
 
 
 def test_log_every_keeps_some_epochs_and_the_last(edges: Path, tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_an_interrupted_run_goes_on_to_the_same_end(edges: Path, tmp_path: Path,
     with pytest.raises(Stop):
         workflow.fit(config, tmp_path / "parts", on_epoch=stop_at(epoch))  # type: ignore[arg-type]
     with pytest.raises(RunError, match="unfinished run; run its `dssl fit` again"):
-        workflow.embed(tmp_path / "parts")
+        transform.embed(tmp_path / "parts")
     # A kill may also cut a line short.
     with (tmp_path / "parts" / "metrics.jsonl").open("a") as handle:
         handle.write('{"epoch": 9, "lo')
@@ -312,7 +312,7 @@ def test_a_run_folder_alone_is_enough_when_the_files_of_the_user_have_moved(edge
     edges.with_name("nodes.csv").unlink()
     (tmp_path / "r").rename(tmp_path / "moved")
     assert workflow.evaluate(tmp_path / "moved") == before
-    assert workflow.factors(tmp_path / "moved").links.shape == (62, 2)
+    assert transform.factors(tmp_path / "moved").links.shape == (62, 2)
 
 
 def test_the_factors_of_a_run_are_those_of_its_model(edges: Path, tmp_path: Path) -> None:
@@ -337,7 +337,7 @@ def test_parts_that_were_left_out_are_named_with_the_command_that_needs_them(edg
     with pytest.raises(RunError, match=r"no factors \(keep_factors is false\), which `x` needs"):
         run_folder.read_factors(tmp_path / "r", "x")
     workflow.fit(config_for(edges, keep_factors=False), tmp_path / "s")
-    assert workflow.factors(tmp_path / "s").links.shape == (62, 2)  # from the model
+    assert transform.factors(tmp_path / "s").links.shape == (62, 2)  # from the model
     assert "calinski_harabasz_factors" in workflow.evaluate(tmp_path / "s")["label_free"]
 
 
@@ -364,7 +364,7 @@ def test_embed_takes_a_new_graph_with_the_fitted_scaling(edges: Path, tmp_path: 
     # The first two nodes of the old table under other names: alone in a table, their columns have another mean.
     rows = edges.with_name("nodes.csv").read_text().splitlines()
     nodes.write_text("\n".join([rows[0], "x" + rows[1][2:], "y" + rows[2][2:]]) + "\n")
-    vectors = workflow.embed(tmp_path / "r", config_for(new).graph.model_copy(update={"nodes": str(nodes)}))
+    vectors = transform.embed(tmp_path / "r", config_for(new).graph.model_copy(update={"nodes": str(nodes)}))
     assert vectors.ids.to_pylist() == ["x", "y"]
     model = load_model(tmp_path / "r")
     graph = read_graph(config_for(edges).graph)
@@ -403,13 +403,13 @@ def test_a_run_may_start_from_another_on_a_grown_graph(edges: Path, tmp_path: Pa
     model = load_model(tmp_path / "a")
     graph = read_graph(config.graph, encoding=model.inputs.encoding)
     model.set_params(epochs=3).fit(graph, warm=True)
-    np.testing.assert_array_equal(workflow.embed(tmp_path / "b").values, model.embeddings_.values)
+    np.testing.assert_array_equal(transform.embed(tmp_path / "b").values, model.embeddings_.values)
     first_loss = run_folder.read_metrics(tmp_path / "a")[0]["loss"]
     assert run_folder.read_metrics(tmp_path / "b")[0]["loss"] < first_loss
     assert workflow.evaluate(tmp_path / "b")["probe"]["accuracy"]["mean"] > 0
-    assert len(workflow.factors(tmp_path / "b").nodes) == 32
+    assert len(transform.factors(tmp_path / "b").nodes) == 32
     workflow.fit(workflow.continued(tmp_path / "b", {}), tmp_path / "c")  # and on, on the same graph
-    assert len(workflow.embed(tmp_path / "c")) == 32
+    assert len(transform.embed(tmp_path / "c")) == 32
 
 
 def test_an_interrupted_warm_start_goes_on_to_the_same_end(edges: Path, tmp_path: Path) -> None:
@@ -483,11 +483,11 @@ def test_early_stopping_ends_a_run_and_an_interruption_does_not_move_the_end(edg
 
 def test_factors_of_a_run_are_of_its_graph_or_of_another(edges: Path, tmp_path: Path) -> None:
     workflow.fit(config_for(edges), tmp_path / "r")
-    found = workflow.factors(tmp_path / "r")
+    found = transform.factors(tmp_path / "r")
     assert found.links.shape == (62, 2)
     grown = grow(edges)
     other = config_for(grown, nodes=str(grown.with_name("grown-nodes.csv"))).graph
-    assert workflow.factors(tmp_path / "r", other).links_table()["source"].to_pylist()[-1] == "n31"
+    assert transform.factors(tmp_path / "r", other).links_table()["source"].to_pylist()[-1] == "n31"
 
 
 @pytest.mark.parametrize(
@@ -537,4 +537,4 @@ def test_the_untrained_baseline_is_the_encoder_of_the_first_epoch(edges: Path, t
     config = config_for(edges, epochs=0)
     workflow.fit(config, tmp_path / "r")
     found = workflow._untrained(config, run_folder.read_graph(tmp_path / "r", "x"))
-    np.testing.assert_allclose(found, workflow.embed(tmp_path / "r").values, atol=1e-6)
+    np.testing.assert_allclose(found, transform.embed(tmp_path / "r").values, atol=1e-6)

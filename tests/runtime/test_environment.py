@@ -22,3 +22,10 @@ def test_memory_only_grows() -> None:
     before = environment.peak_memory()
     block = bytearray(64 << 20)
     assert len(block) and environment.peak_memory() >= max(before, 64 << 20)
+
+
+def test_the_build_of_torch_is_the_one_that_torch_reports() -> None:
+    import torch
+
+    cuda = torch.version.cuda
+    assert environment.torch_build() == ("CPU" if cuda is None else f"CUDA {cuda}")

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dssl.errors import RunError
@@ -129,3 +130,15 @@ def test_reading_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(RunError, match="is a pipe, device or socket"):
         files.read_text(tmp_path / "pipe", "fit again")
+
+
+def test_the_umask_decides_who_reads_a_file(tmp_path: Path) -> None:
+    from safetensors.numpy import save_file
+
+    before = os.umask(0o022)
+    try:
+        with files.replacing(tmp_path / "w.safetensors") as path:
+            save_file({"a": np.zeros(2)}, path)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "w.safetensors").stat().st_mode & 0o777 == 0o644

@@ -34,7 +34,7 @@ app = typer.Typer(
 
     dssl embed runs/mine -o vectors.parquet
 
-    dssl embed runs/mine new-edges.csv --nodes new-nodes.csv -o new.csv
+    dssl embed runs/mine new-edges.csv --nodes new-nodes.csv -o new.parquet
 
     dssl fit grown-edges.csv --nodes grown-nodes.csv --from runs/mine --out runs/grown
 
@@ -68,6 +68,9 @@ Preset = Annotated[str | None, typer.Option(help="Named settings: default or pap
 Recipe = Annotated[str | None, typer.Option(help="Published settings (see dssl recipes), or a .toml file.")]
 ConfigFile = Annotated[Path | None, typer.Option(metavar="FILE.toml", help="File with settings.")]
 Seed = Annotated[int | None, typer.Option(help="Random seed; the same seed gives the same result. Default 0.")]
+Separate = Annotated[
+    bool, typer.Option("--separate", help="Take the files as a whole graph, not as additions to the fitted one.")
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing result.")]
 Protocol = Annotated[
     str | None,
@@ -147,11 +150,16 @@ def other_graph(read: Read) -> GraphSettings | None:
     return None if read["graph.source"] is None else resolve(read).graph
 
 
+def note(sentence: str) -> None:
+    """Print a sentence that a user should read, on standard error."""
+    typer.echo(f"note: {sentence}", err=True)
+
+
 def _version(asked: bool) -> None:
     if asked:
-        from dssl.runtime.environment import version
+        from dssl.runtime.environment import torch_build, version
 
-        typer.echo(f"dssl {version('dssl')}")
+        typer.echo(f"dssl {version('dssl')}, PyTorch {version('torch')} ({torch_build()} build)")
         raise typer.Exit
 
 

@@ -95,7 +95,7 @@ def tune(
             command=shlex.join(["dssl", *sys.argv[1:]]),
             on_trial=shown.trial,
         )
-    output.tuned(outcome, source=resolved.graph.source, select=select, quiet=quiet)
+    output.tuned(outcome, graph=resolved.graph, select=select, quiet=quiet)
 
 
 @app.command(rich_help_panel=PANEL)

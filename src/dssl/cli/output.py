@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,10 +16,12 @@ from rich.text import Text
 from dssl.cli.progress import line, number
 from dssl.config.fields import changed
 from dssl.config.toml import to_toml
+from dssl.data.load import FOR_FILES
 from dssl.errors import ConfigError, DsslError, nearest
 from dssl.runs import records, run_folder, workflow
 
 if TYPE_CHECKING:
+    from dssl.config.schema import GraphSettings
     from dssl.data.inspection import Inspection
     from dssl.studies.compare import Comparison
     from dssl.studies.tune import Outcome
@@ -41,11 +45,11 @@ def outcome(found: workflow.Outcome, *, quiet: bool) -> None:
     if found.record:
         table.add_row("training", f"{int(found.record['epoch'] or 0)} epochs, {line(found.record)}")
     table.add_row("folder", escape(str(found.folder)))
-    table.add_row("next", f"dssl evaluate {escape(str(found.folder))}")
+    table.add_row("next", escape(shlex.join(["dssl", "evaluate", str(found.folder)])))
     _out().print(table)
 
 
-def tuned(found: Outcome, *, source: str, select: str, quiet: bool) -> None:
+def tuned(found: Outcome, *, graph: GraphSettings, select: str, quiet: bool) -> None:
     """Print the result of a search, its location, and the command that uses it."""
     if quiet:
         _out().print(str(found.recipe), markup=False, highlight=False, soft_wrap=True)
@@ -57,8 +61,24 @@ def tuned(found: Outcome, *, source: str, select: str, quiet: bool) -> None:
     if found.failed:
         table.add_row("failed", escape(f"{len(found.failed)} trials, the first with: {found.failed[0]}"))
     table.add_row("recipe", escape(str(found.recipe)))
-    table.add_row("next", escape(f"dssl fit {source} --recipe {found.recipe}"))
+    table.add_row("next", escape(shlex.join(["dssl", "fit", *graph_arguments(graph), "--recipe", str(found.recipe)])))
     _out().print(table)
+
+
+def graph_arguments(graph: GraphSettings) -> list[str]:
+    """Return the arguments of the command line that read a graph: its name or file, and the options that are set."""
+    found = [graph.source]
+    for name in FOR_FILES:
+        option, value = f"--{name.replace('_', '-')}", getattr(graph, name)
+        if name == "column_types":
+            found += [text for part in value or () for text in ("--column", part)]
+        elif name == "feature_columns":
+            found += [] if value is None else ["--set", f"feature_columns={json.dumps(list(value))}"]
+        elif isinstance(value, bool):
+            found.append(option if value else f"--no-{option[2:]}")
+        elif value is not None:
+            found += [option, value]
+    return [*found, "--directed"] if graph.directed else found
 
 
 def evaluation(folder: Path, result: Mapping[str, Any]) -> None:
@@ -67,11 +87,12 @@ def evaluation(folder: Path, result: Mapping[str, Any]) -> None:
     console.print(_evaluation_table(result))
     console.print(escape(_splits_line(result)), soft_wrap=True, highlight=False)
     reasons = [f"no {part}: {reason}" for part, reason in result.get("skipped", {}).items()]
-    drawn = f"open {folder / run_folder.PICTURE}, or see all: dssl report {folder}"
+    drawn = f"open {folder / run_folder.PICTURE}, or see all: {shlex.join(['dssl', 'report', str(folder)])}"
     for text in [
         *reasons,
         _measure_line(result),
         result.get("verdict", ""),
+        result.get("links_verdict", ""),
         "" if "map" in result.get("skipped", {}) else drawn,
     ]:
         if text:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,9 +24,13 @@ from dssl.cli.app import (
     Settings,
     WithSettings,
     app,
+    note,
     other_graph,
     reads_graph,
 )
+
+if TYPE_CHECKING:
+    from dssl.graph import Graph
 
 PANEL = "Train"
 
@@ -60,7 +64,9 @@ def fit(
     from dssl.cli import output, progress
     from dssl.config.resolve import resolve
     from dssl.errors import ConfigError
-    from dssl.runs import run_folder, workflow
+    from dssl.graph.statistics import few_features
+    from dssl.runs import run_folder, transform, workflow
+    from dssl.runs.run_folder import read_config
 
     flags = {
         **read,
@@ -78,18 +84,27 @@ def fit(
         resolved = resolve(flags, file=config, settings=settings or [])
     else:
         resolved = workflow.continued(start, flags, settings or [])
+        for sentence in transform.differing_columns(read_config(start, finished=False).graph, resolved.graph):
+            note(sentence)
     folder = out or run_folder.default_folder(resolved.graph.source, resolved.method.name, resolved.seed)
     from dssl.runtime import distributed  # imported after the settings are checked: it takes a second
 
     with distributed.joined(resolved.train.device):
         first = distributed.rank() == 0
+
+        def read_in(graph: Graph, epochs: int) -> None:
+            shown.graph(graph, epochs)
+            sentence = few_features(graph) if resolved.graph.features == "raw" and first else ""
+            if sentence:
+                note(f"{sentence}; compare a fit without them (--column NAME=ignore), or --set features=topics")
+
         with progress.Progress(quiet=quiet or not first) as shown:
             outcome = workflow.fit(
                 resolved,
                 folder,
                 overwrite=overwrite and not distributed.restarted(),
                 command=shlex.join(["dssl", *sys.argv[1:]]),
-                on_graph=shown.graph,
+                on_graph=read_in,
                 on_epoch=shown.epoch,
             )
         if first:
@@ -119,7 +134,7 @@ def pack(
     from dssl.data.load import read_graph
     from dssl.errors import RunError
     from dssl.graph import packed
-    from dssl.runs import workflow
+    from dssl.runs import transform
 
     options = other_graph(read)
     if options is None:
@@ -133,7 +148,7 @@ def pack(
         raise RunError("no folder is named; give the folder of the packed graph with -o")
     if directed is not None:
         options = options.model_copy(update={"directed": directed})
-    made = read_graph(options, encoding=None if like is None else workflow.encoding_of(like))
+    made = read_graph(options, encoding=None if like is None else transform.encoding_of(like))
     packed.pack(made, out, overwrite=overwrite)
     if not quiet:
         typer.echo(f"{out}: {made}")

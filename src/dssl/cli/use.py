@@ -17,13 +17,16 @@ from dssl.cli.app import (
     Read,
     Run,
     Runs,
+    Separate,
     Settings,
     app,
+    note,
     other_graph,
     reads_graph,
 )
 
 if TYPE_CHECKING:
+    from dssl.config.schema import GraphSettings
     from dssl.model.embeddings import Layout
 
 PANEL = "Use"
@@ -79,18 +82,33 @@ def embed(
     layout: Annotated[
         str, typer.Option(help="One column of vectors (list), or one column per dimension (columns).")
     ] = "list",
+    separate: Separate = False,
     read: Read,
     quiet: Quiet = False,
 ) -> None:
-    """Write the vectors of a run, or of another GRAPH with the same feature columns."""
-    from dssl.runs import workflow
+    """Write the vectors of a run, of new nodes, or of another graph.
+
+    Edge files hold new edges and new nodes: the vectors of the new nodes are computed in the context of the fitted
+    graph. Any other GRAPH, and files with --separate, are a whole graph with the same feature columns.
+    """
+    from dssl.runs import transform
 
     options = other_graph(read)
-    vectors = workflow.embed(folder, options)
+    if options is not None and _is_addition(options, separate):
+        vectors = transform.embed_new(folder, options, on_note=note)
+    else:
+        vectors = transform.embed(folder, options, on_note=note)
     vectors.save(out, layout=cast("Layout", layout))
     if not quiet:
         count, dim = vectors.values.shape
         typer.echo(f"{out}: {count:,} vectors of length {dim}")
+
+
+def _is_addition(options: GraphSettings, separate: bool) -> bool:
+    """Whether a graph is made of files with new edges and nodes."""
+    from dssl.data.load import is_file
+
+    return is_file(options.source) and not separate
 
 
 @app.command(rich_help_panel=PANEL)
@@ -101,14 +119,21 @@ def factors(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Table of links: .parquet or .csv.")],
     nodes_out: Annotated[Path | None, typer.Option(metavar="FILE", help="Table of nodes: .parquet or .csv.")] = None,
     layout: Annotated[str, typer.Option(help="One column q (list), or one column per factor (columns).")] = "list",
+    separate: Separate = False,
     read: Read,
     quiet: Quiet = False,
 ) -> None:
-    """Write the probability of each factor on each link of the fitted graph, or of another GRAPH."""
-    from dssl.runs import workflow
+    """Write the probability of each factor on each link of the fitted graph, of new nodes, or of another graph.
+
+    GRAPH and --separate are as for embed; of new nodes, all links are written.
+    """
+    from dssl.runs import transform
 
     options = other_graph(read)
-    found = workflow.factors(folder, options)
+    if options is not None and _is_addition(options, separate):
+        found = transform.new_factors(folder, options, on_note=note)
+    else:
+        found = transform.factors(folder, options, on_note=note)
     found.save(out, nodes=nodes_out, layout=cast("Layout", layout))
     if not quiet:
         count, number = found.links.shape

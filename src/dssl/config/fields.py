@@ -178,8 +178,14 @@ def locate(key: str) -> str:
 
 
 def near(key: str) -> str:
-    """Return a hint at the nearest setting or section, as a path if the key is one, or an empty text."""
+    """Return a hint at the nearest setting or section, as a path if the key is one, or an empty text.
+
+    >>> near("epoch"), near("epochs")
+    (", did you mean 'epochs'?", ", did you mean 'train.epochs'?")
+    """
     rows = every_setting()
+    if path := next((row.path for row in rows if row.leaf == key), ""):  # the right name in the wrong section
+        return f", did you mean {path!r}?"
     leaves = [*(row.leaf for row in rows), *Config.model_fields]
     return nearest(key, (row.path for row in rows) if "." in key else leaves) or nearest(key.rpartition(".")[2], leaves)
 

@@ -20,6 +20,7 @@ from dssl.config.schema import ReadOptions
 from dssl.data.columns import Columns, FrameColumns, ParquetColumns, choose_column, ending, open_columns
 from dssl.data.convert import checked_matrix, from_scipy
 from dssl.data.edge_list import (
+    EdgeColumns,
     edge_columns,
     has_text_ids,
     id_chunks,
@@ -109,15 +110,16 @@ def from_tables(
         self_loops=self_loops,
     )
     return _build(
-        FrameColumns(_as_table(edges, "the edge table"), "the edge table"),
-        None if nodes is None else FrameColumns(_as_table(nodes, "the node table"), "the node table"),
+        FrameColumns(as_table(edges, "the edge table"), "the edge table"),
+        None if nodes is None else FrameColumns(as_table(nodes, "the node table"), "the node table"),
         options,
         encoding,
         name=name,
     )
 
 
-def _as_table(value: Any, title: str) -> pa.Table:
+def as_table(value: Any, title: str) -> pa.Table:
+    """Return a table in memory as an Arrow table, or refuse it."""
     try:
         return value if isinstance(value, pa.Table) else pa.table(value)
     except (TypeError, ValueError, pa.ArrowException) as error:
@@ -126,7 +128,7 @@ def _as_table(value: Any, title: str) -> pa.Table:
 
 
 @dataclass(frozen=True, slots=True)
-class _Nodes:
+class NodeTable:
     """A node table that has been read: ids, features and labels as `Graph` takes them."""
 
     ids: pa.Array
@@ -165,9 +167,9 @@ def _build(
         links = read_links(edges, columns, None, "")
         if not links.source.size:
             raise GraphError(f"{edges.title} holds no edges; give at least one, or a node table")
-        table = _Nodes(links.ids, None, None, None, None, None)
+        table = NodeTable(links.ids, None, None, None, None, None)
     else:
-        table = _read_nodes(nodes, options, encoding, has_text_ids(edges, columns))
+        table = read_node_table(nodes, options, encoding, text_ids=has_text_ids(edges, columns))
         links = read_links(edges, columns, table.ids, nodes.title)
     graph = Graph.from_edges(
         links.source,
@@ -186,7 +188,17 @@ def _build(
         encoding=table.encoding,
         name=name,
     )
-    return graph.replace(history=(*graph.history, *table.notes)) if table.notes else graph
+    notes = (*table.notes, *_unused(edges, columns))
+    return graph.replace(history=(*graph.history, *notes)) if notes else graph
+
+
+def _unused(edges: Columns, columns: EdgeColumns) -> tuple[Change, ...]:
+    """A note about columns of the edge list that are not read, one of which may be the weight."""
+    rest = [name for name in edges.names if name not in (columns.source, columns.target, columns.weight)]
+    if not rest or columns.weight is not None:
+        return ()
+    shown = ", ".join(map(repr, rest[:5])) + (", …" if len(rest) > 5 else "")
+    return (Change(f"edge columns left out: {shown}; weight_column takes one as the weight", len(rest)),)
 
 
 def _refuse_node_options(options: ReadOptions, encoding: Encoding | None) -> None:
@@ -205,7 +217,15 @@ def id_and_label(nodes: Columns, options: ReadOptions) -> tuple[str, str | None]
     return key, label
 
 
-def _read_nodes(nodes: Columns, options: ReadOptions, encoding: Encoding | None, text_ids: bool) -> _Nodes:
+def read_node_table(nodes: Columns, options: ReadOptions, encoding: Encoding | None, *, text_ids: bool) -> NodeTable:
+    """Read a node table.
+
+    Args:
+        nodes: the table.
+        options: its columns.
+        encoding: encoding of an earlier node table, to be applied to this one.
+        text_ids: whether ids are text, also those that are written as integers.
+    """
     key, label = id_and_label(nodes, options)
     chosen: Sequence[str] | None = options.feature_columns
     if chosen is None:
@@ -236,8 +256,8 @@ def _read_nodes(nodes: Columns, options: ReadOptions, encoding: Encoding | None,
     names_of_classes = classes if y is not None else None
     notes = tuple(Change(f"column left out: {column.name!r}, {column.note}", 1) for column in fitted.ignored)
     if x is None:
-        return _Nodes(ids, None, None, y, names_of_classes, None, notes)
-    return _Nodes(ids, x, names, y, names_of_classes, fitted, notes)
+        return NodeTable(ids, None, None, y, names_of_classes, None, notes)
+    return NodeTable(ids, x, names, y, names_of_classes, fitted, notes)
 
 
 def _seen(nodes: Columns, error: BadCell) -> str:
@@ -283,9 +303,9 @@ def _read_matrix(path: Path, nodes: Path | None, options: ReadOptions, encoding:
         table = None
     elif ending(nodes) == ".npz":
         _refuse_node_options(options, encoding)
-        table = _Nodes(None, sparse.csr_array(_load_npz(nodes)), None, None, None, None)
+        table = NodeTable(None, sparse.csr_array(_load_npz(nodes)), None, None, None, None)
     else:
-        table = _read_nodes(open_columns(nodes, header=True, edges=False), options, encoding, False)
+        table = read_node_table(open_columns(nodes, header=True, edges=False), options, encoding, text_ids=False)
     if table is not None and table.ids is not None and len(table.ids) != adjacency.shape[0]:
         raise GraphError(
             f"{nodes} has {len(table.ids)} nodes, but {path} is a matrix of {adjacency.shape[0]} rows; give as many"

@@ -9,6 +9,7 @@ both ends in proportion to their degree, so that knowing the degrees alone is of
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -24,6 +25,11 @@ Negatives = Literal["uniform", "degree"]
 KINDS: tuple[Negatives, ...] = ("uniform", "degree")
 STRENGTHS = (0.001, 0.01, 0.1, 1.0)
 DEGREE_ROUNDS = 20
+BASELINES = {
+    "degrees": "the product of degrees",
+    "neighbours": "common neighbours",
+    "paths": "paths of length three",
+}
 MOST_PAIRS = 10_000  # links that a part of the task holds at most
 
 
@@ -126,6 +132,59 @@ def score_pairs(task: LinkTask, name: str, score: Any) -> dict[str, float]:
         for kind, (_, _, test) in task.apart.items()
         for key, value in _ranked(f"{name}_{kind}", links, score(test)).items()
     }
+
+
+def score_baselines(task: LinkTask) -> dict[str, float]:
+    """AUC and average precision of training-free scores of pairs, for both kinds of negatives.
+
+    ``degrees`` is the product of the two degrees, ``neighbours`` the common neighbours weighted by 1 / log degree
+    (Adamic and Adar, 2003), ``paths`` the number of paths of length three divided by the degrees of the inner nodes.
+    """
+    adjacency = task.graph.adjacency()
+    adjacency.data[:] = 1
+    degree = np.asarray(adjacency.sum(axis=1), np.float64).reshape(-1)
+    rare = 1 / np.log(np.maximum(degree, 2))
+    weighted = (adjacency * rare).tocsr()
+    root = 1 / np.sqrt(np.maximum(degree, 1))
+    middle = (adjacency.multiply(root[:, None]) * root).tocsr()
+
+    def common(pairs: Pairs) -> NDArray[np.float64]:
+        rows = weighted[pairs[:, 0]].multiply(adjacency[pairs[:, 1]])
+        return np.asarray(rows.sum(axis=1), np.float64).reshape(-1)
+
+    def paths(pairs: Pairs) -> NDArray[np.float64]:
+        found = [
+            np.asarray(
+                (adjacency[part[:, 0]] @ middle).multiply(adjacency[part[:, 1]]).sum(axis=1), np.float64
+            ).reshape(-1)
+            for part in np.array_split(pairs, max(len(pairs) // 256, 1))
+        ]
+        return np.concatenate(found)
+
+    def product(pairs: Pairs) -> NDArray[np.float64]:
+        return degree[pairs[:, 0]] * degree[pairs[:, 1]]
+
+    scores = {"degrees": product, "neighbours": common, "paths": paths}
+    return {key: value for name, score in scores.items() for key, value in score_pairs(task, name, score).items()}
+
+
+def verdict(found: Mapping[str, float]) -> str:
+    """State whether an embedding ranks links better than training-free scores, on negatives of the same degrees.
+
+    Args:
+        found: the results of `score_embedding`, `score_pairs` and `score_baselines` together.
+    """
+    auc = {name.removesuffix("_degree_auc"): value for name, value in found.items() if name.endswith("_degree_auc")}
+    own = max((name for name in auc if name not in BASELINES), key=lambda name: auc[name])
+    other = max((name for name in auc if name in BASELINES), key=lambda name: auc[name])
+    beats = "beats" if auc[own] > auc[other] else "does not beat"
+    text = (
+        f"Links: AUC {auc[own]:.2f} of the embedding ({own}) {beats} the best training-free score, "
+        f"{BASELINES[other]} ({auc[other]:.2f}), on pairs of the same degrees."
+    )
+    if auc.get("cosine", 1) < 0.5:
+        text += " A cosine AUC below 0.5 shows that linked nodes are less similar than others; use the probe."
+    return text
 
 
 def _cosine(unit: NDArray[np.float32], pairs: Pairs) -> NDArray[np.float32]:

@@ -49,6 +49,26 @@ class Homophily:
     adjusted: float
 
 
+FEW_COLUMNS, FEW_ROWS = 4, 8
+
+
+def few_features(graph: Graph) -> str:
+    """Return a sentence if the features of a graph hold little, and replace features of the links; else an empty text.
+
+    >>> few_features(Graph.from_edges([0, 1], [1, 2], x=[[0.0], [1.0], [1.0]]))
+    'the nodes have 1 feature column with 2 distinct rows, in place of features from the links'
+    """
+    if graph.x is None or not graph.num_arcs:
+        return ""
+    sample = graph.x[: 1 << 14]
+    rows = np.unique(sample if isinstance(sample, np.ndarray) else sample.toarray(), axis=0)
+    if graph.num_features >= FEW_COLUMNS and len(rows) > FEW_ROWS:
+        return ""
+    columns = f"{graph.num_features} feature column{'' if graph.num_features == 1 else 's'}"
+    distinct = f" with {len(rows)} distinct rows" if len(rows) <= FEW_ROWS else ""
+    return f"the nodes have {columns}{distinct}, in place of features from the links"
+
+
 def homophily(graph: Graph) -> Homophily:
     """Return the four measures; unlabelled nodes and their links are left out.
 

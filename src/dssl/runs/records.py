@@ -90,6 +90,7 @@ class Environment(_Model):
     peak_memory_mb: float = 0.0
     python: str = ""
     packages: dict[str, str] = {}
+    torch_build: str = ""
     system: str = ""
     processor: str = ""
     cores: int | None = None
@@ -162,6 +163,7 @@ class Evaluation(TypedDict, total=False):
     sanity: dict[str, BaselineRecord]
     verdict: str
     links: dict[str, float]
+    links_verdict: str
 
 
 _GRAPH = TypeAdapter(GraphRecord)

@@ -1,4 +1,4 @@
-"""The work of the commands on a run folder: fit, evaluate, embed, factors."""
+"""The work of the commands that write a run folder: fit, evaluate."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from dssl.config.fields import differences
 from dssl.config.resolve import resolve
-from dssl.config.schema import CUSTOM, Config, GraphSettings
-from dssl.data.load import read_graph, with_full_paths
+from dssl.config.schema import CUSTOM, Config
+from dssl.data.load import is_file, read_graph, with_full_paths
 from dssl.errors import ConfigError, RunError
 from dssl.graph.preparation import OF_MODEL, PREPARED, Inputs
 from dssl.model.embeddings import EMBEDDINGS
@@ -22,6 +22,7 @@ from dssl.model.storage import WEIGHTS
 from dssl.runs import records, run_folder
 from dssl.runs.records import Environment, Evaluation, GraphRecord, Record, Summary
 from dssl.runs.run_folder import read_config, read_embeddings
+from dssl.runs.transform import COLUMNS
 from dssl.runtime import environment
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
     from dssl.evaluation.splits import Split
     from dssl.graph import Graph
-    from dssl.graph.encoding import Encoding
-    from dssl.model.embeddings import Embeddings
     from dssl.model.factors import Factors
 
 MOST_FACTOR_BYTES = 1 << 28  # of the posteriors of links that a run keeps unless the settings ask for more
@@ -76,27 +75,20 @@ def continued(start: Path, flags: Mapping[str, Any], settings: Sequence[str] = (
 
     Args:
         start: folder of a fitted model.
-        flags: value by dotted path, as for `dssl.config.resolve.resolve`. A new graph brings its own files and columns.
+        flags: value by dotted path, as for `dssl.config.resolve.resolve`. A new graph brings its own files, which are
+            read by the columns of the first ones unless others are given.
         settings: ``key=value`` texts.
     """
     for name in ("preset", "recipe"):
         if flags.get(name) is not None:
             raise ConfigError(f"--from takes its settings from {start}; leave out --{name}")
     base = read_config(start, finished=False).model_dump(exclude_none=True)
-    if flags.get("graph.source") is not None:
-        base["graph"] = {name: base["graph"][name] for name in OF_MODEL}
+    if (source := flags.get("graph.source")) is not None:
+        alike = COLUMNS if is_file(source) and is_file(base["graph"]["source"]) else ()
+        kept = [name for name in base["graph"] if name in (*OF_MODEL, *alike)]
+        base["graph"] = {name: base["graph"][name] for name in kept}
     base["train"]["start_from"] = str(start)
     return resolve(flags, base=base, settings=settings)
-
-
-def encoding_of(folder: Path) -> Encoding | None:
-    """Return how the columns of a node table became the features of a run, or of a packed graph."""
-    from dssl.graph import packed
-
-    if packed.is_store(folder):
-        return packed.open_graph(folder).encoding
-    read_config(folder)
-    return run_folder.read_inputs(folder).encoding
 
 
 def fit(
@@ -234,7 +226,7 @@ def evaluate(
     """
     from dssl.errors import MissingExtraError, ProbeError
     from dssl.evaluation import evaluate as evaluation
-    from dssl.evaluation import pictures, splits
+    from dssl.evaluation import link_prediction, pictures, splits
     from dssl.evaluation.baselines import NAMES
     from dssl.evaluation.probe import SCALINGS
     from dssl.graph.preparation import links
@@ -278,6 +270,7 @@ def evaluate(
     if options.links:
         on_stage("link prediction: training without the held-out links")
         result["links"] = _hidden_links(config, graph)
+        result["links_verdict"] = link_prediction.verdict(result["links"])
     for name, baseline in result.get("sanity", {}).items():
         baseline["title"] = NAMES.get(name, name)
     found = records.write_evaluation(folder / run_folder.EVALUATION, result)
@@ -329,7 +322,7 @@ def _hidden_links(config: Config, graph: Graph) -> dict[str, float]:
 
     task = link_prediction.hold_out(graph, seed=config.evaluate.split_seed)
     model = Embedder.from_config(config).fit(task.graph)
-    found = link_prediction.score_embedding(task, model.embeddings_.values)
+    found = link_prediction.score_embedding(task, model.embeddings_.values) | link_prediction.score_baselines(task)
     if config.method.name == "dssl":
         found |= link_prediction.score_pairs(task, "likelihood", lambda pairs: model.link_scores(task.graph, pairs))
     return found
@@ -340,29 +333,3 @@ def _factors(folder: Path, graph: Graph) -> Factors:
     if run_folder.has_factors(folder):
         return run_folder.read_factors(folder, "dssl evaluate")
     return Embedder.load(folder).factors(graph)
-
-
-def embed(folder: Path, options: GraphSettings | None = None) -> Embeddings:
-    """Return the vectors of the fitted graph, or those that the model of a run gives to another graph."""
-    if options is None:
-        return read_embeddings(folder)
-    read_config(folder)
-    model = Embedder.load(folder)
-    return model.embed(_load_alike(model, options))
-
-
-def factors(folder: Path, options: GraphSettings | None = None) -> Factors:
-    """Return the factors of the fitted graph, or those that the model of a run finds in another graph."""
-    read_config(folder)
-    if options is None and run_folder.has_factors(folder):
-        return run_folder.read_factors(folder, "dssl factors")
-    model = Embedder.load(folder)
-    graph = run_folder.read_graph(folder, "dssl factors") if options is None else _load_alike(model, options)
-    return model.factors(graph)
-
-
-def _load_alike(model: Embedder, options: GraphSettings) -> Graph:
-    """Read another graph for a fitted model, prepared as the fitted one was."""
-    fitted = model.config.graph
-    kept = options.model_copy(update={"directed": fitted.directed, "self_loops": fitted.self_loops})
-    return read_graph(kept, encoding=model.inputs.encoding)

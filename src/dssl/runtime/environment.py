@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import sys
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,7 @@ def describe(command: str, *, started: datetime, resumed_at: int) -> dict[str, A
         "peak_memory_mb": round(peak_memory() / 2**20, 1),
         "python": platform.python_version(),
         "packages": {name: version(name) for name in _PACKAGES},
+        "torch_build": torch_build(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "processor": _processor(),
         "cores": os.cpu_count(),
@@ -44,6 +47,20 @@ def version(package: str) -> str:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return "not installed"
+
+
+def torch_build() -> str:
+    """Return the build of the installed PyTorch, such as ``CPU`` or ``CUDA 12.8``, without importing it."""
+    found = find_spec("torch")
+    path = Path(str(found.origin)).with_name("version.py") if found is not None and found.origin else None
+    if path is None or not path.exists():
+        return "unknown"
+    text = path.read_text(encoding="utf-8")
+    for name, words in (("cuda", "CUDA"), ("hip", "ROCm")):
+        number = re.search(rf"^{name}\b[^=]*= '([^']+)'", text, re.MULTILINE)
+        if number:
+            return f"{words} {number[1]}"
+    return "CPU"
 
 
 def peak_memory() -> int:

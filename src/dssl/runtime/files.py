@@ -31,12 +31,15 @@ _HERE = -100  # likewise: paths are relative to the working directory
 def replacing(path: Path) -> Iterator[Path]:
     """Give a temporary path next to ``path``; when the block ends well it takes the name of ``path`` in one step.
 
-    The temporary name keeps the suffix, since some writers choose the format by it.
+    The temporary name keeps the suffix, since some writers choose the format by it. The umask decides the permissions.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _temporary(path, path.stem, path.suffix)
     try:
+        temporary.touch()
+        mode = stat.S_IMODE(temporary.stat().st_mode)
         yield temporary
+        temporary.chmod(mode)  # some writers make a file for its owner alone, whatever the umask
         with temporary.open("rb") as handle:
             os.fsync(handle.fileno())
         temporary.replace(path)
