@@ -397,7 +397,7 @@ def test_a_run_may_start_from_another_on_a_grown_graph(edges: Path, tmp_path: Pa
     outcome = workflow.fit(warm(tmp_path / "a", edges, epochs=3), tmp_path / "b")
     config = run_folder.read_config(tmp_path / "b")
     assert config.train.start_from == str((tmp_path / "a").resolve())
-    assert (config.encoder.dim, config.train.epochs, config.seed, config.graph.id_column) == (6, 3, 1, None)
+    assert (config.encoder.dim, config.train.epochs, config.seed, config.graph.id_column) == (6, 3, 1, "id")
     assert outcome.record["epoch"] == 3
     # The same as in Python, with the columns scaled as in the first run.
     model = load_model(tmp_path / "a")
