@@ -36,6 +36,16 @@ def test_both_ends_of_the_spectrum_are_found() -> None:
     np.testing.assert_allclose(found.values, [0.9, -0.8, 0.7, -0.6], atol=1e-4)
 
 
+def test_a_bipartite_graph_needs_few_products() -> None:
+    half = (stream(0, "bipartite").random((600, 600)) < 0.004).astype(np.float32)
+    matrix = np.block([[np.zeros((600, 600)), half], [half.T, np.zeros((600, 600))]]).astype(np.float32)
+    found = leading_eigenpairs(lambda q: matrix @ q, 1200, 24)
+    assert found.residual <= TOLERANCE
+    assert found.products <= 40
+    rough = leading_eigenpairs(lambda q: matrix @ q, 1200, 24, products=10)
+    assert 10 <= rough.products < found.products
+
+
 def test_a_matrix_of_zeros_and_one_smaller_than_the_block() -> None:
     found = leading_eigenpairs(np.zeros_like, 50, 4)
     assert found.values.tolist() == [0, 0, 0, 0]

@@ -5,8 +5,10 @@ import pytest
 from scipy import sparse
 
 from dssl.graph import Graph
+from dssl.graph.adjacency import Averages
 from dssl.graph.node_parts import NodeParts, halves, reliability, word_reliability
 from dssl.graph.principal import Principal
+from dssl.graph.roles import Roles
 from dssl.rng import stream
 from tests import graphs
 from tests.graph.test_homophily_spectrum import linked_bags
@@ -40,6 +42,31 @@ def test_stored_maps_give_the_same_parts(directed: bool) -> None:
         np.testing.assert_allclose(part, parts[name], atol=1e-4)
     np.testing.assert_allclose(again.closed_form(again.apply(graph)), fitted.closed_form(parts), atol=1e-4)
     assert np.array_equal(fitted.closed_form(parts), NodeParts.fit(graph, dim=8)[0].closed_form(parts))
+
+
+def test_weights_are_the_formulas_of_the_reliabilities() -> None:
+    graph = linked_bags(0.9, nodes=200)
+    fitted, parts, _ = NodeParts.fit(graph, dim=8)
+    rho = word_reliability(graph.x, fitted.row_size, fitted.basis @ fitted.words.axes)
+    assert fitted.weights["words"] == pytest.approx(1.5 * min(rho / (1 - rho), 2))
+    both = halves(graph)
+    context = reliability(*(Averages(half).mean(parts["topics"]) for half in both))
+    assert fitted.weights["smoothed words"] == pytest.approx(context)
+    roles = reliability(*(Roles.fit(half)[1] for half in both))
+    assert fitted.weights["roles"] == pytest.approx(0.9 * np.sqrt(roles))
+    assert fitted.weights["topics"] == 1
+
+
+def test_words_of_long_texts_count_more_but_within_bounds() -> None:
+    graph = linked_bags(0.5)
+    x = np.asarray(graph.x)
+    thin, long = x * (stream(0, "thin").random(x.shape) < 0.2), np.sign(x - x.mean()) @ np.ones((x.shape[1], 1))
+    repeated = np.where(long > np.median(long), [1.0, 0.0], [0.0, 1.0]) @ np.kron(np.eye(2), np.ones((1, 5000)))
+    weights = [
+        NodeParts.fit(graph.replace(x=v.astype(np.float32), feature_names=None), dim=8)[0].weights["words"]
+        for v in (thin, x, repeated)
+    ]
+    assert weights[0] < weights[1] < weights[2] == 3
 
 
 def test_weights_follow_the_graph() -> None:

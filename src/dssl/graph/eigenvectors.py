@@ -3,7 +3,8 @@ r"""Leading eigenvectors of a symmetric matrix known by its products: subspace i
 A block of vectors is multiplied by a Chebyshev polynomial of the matrix that stays within ±1 on the unwanted part of
 the spectrum and grows outside it (Zhou et al. 2006, "Self-consistent-field calculations using Chebyshev-filtered
 subspace iteration"). Unwanted is the interval [−c, c], or [0, c] for a matrix without negative eigenvalues, where c is
-the smallest size of an eigenvalue in the block. So both ends of the spectrum are found. A round is a filter, an
+the size of an estimate a little below the wanted ones. (The smallest one of the block is useless: mixtures of both ends
+have estimates near 0.) So both ends of the spectrum are found. A round is a filter, an
 orthonormalisation and a Rayleigh-Ritz step; rounds end when the residuals are small. The degree of a round is limited
 so that the largest eigenvalue does not drown the others in single precision.
 """
@@ -24,7 +25,7 @@ Doubles = NDArray[np.float64]
 
 EXTRA = 32  # vectors of the block beyond the ones wanted
 DEGREE, GROWTH = 12, 1e5  # of the polynomial at most, and of the largest eigenvalue in a round
-PRODUCTS = 160  # with the block, at most
+PRODUCTS = 160  # with the block, by default; the last round may add some
 TOLERANCE = 5e-3  # of the residuals, relative to the largest eigenvalue
 
 
@@ -46,7 +47,13 @@ class Eigenpairs:
 
 
 def leading_eigenpairs(
-    times: Callable[[Floats], Floats], size: int, count: int, *, positive: bool = False, seed: int = 0
+    times: Callable[[Floats], Floats],
+    size: int,
+    count: int,
+    *,
+    positive: bool = False,
+    products: int = PRODUCTS,
+    seed: int = 0,
 ) -> Eigenpairs:
     """Compute the eigenpairs whose eigenvalues have the largest sizes.
 
@@ -55,6 +62,7 @@ def leading_eigenpairs(
         size: number of rows.
         count: number of eigenpairs; fewer if the matrix is smaller.
         positive: whether no eigenvalue is negative.
+        products: number of products of the matrix with the block after which no round begins.
         seed: seed of the start.
 
     >>> matrix = np.diag([1.0, -3.0, 2.0]).astype(np.float32)
@@ -64,22 +72,22 @@ def leading_eigenpairs(
     count = min(count, size)
     width = min(count + EXTRA, size)
     block = _orthonormal(rng.stream(seed, "eigenvectors").standard_normal((size, width), dtype=np.float32))
-    products = 0
+    used = 0
     while True:
         image = times(block)
-        products += 1
+        used += 1
         values, block, image = _rayleigh_ritz(block, image)
         scale = max(abs(float(values[0])), 1e-30)
         residual = _residual(block[:, :count], image[:, :count], values[:count]) / scale
-        if residual <= TOLERANCE or width == size or products >= PRODUCTS:
+        if residual <= TOLERANCE or width == size or used >= products:
             break
-        edge = max(abs(float(values[-1])), 1e-6 * scale)
+        edge = max(abs(float(values[min(count + EXTRA // 4, width - 1)])), 1e-6 * scale)
         middle, half = (edge / 2, edge / 2) if positive else (0.0, edge)
         degree = _degree((scale - middle) / half)
         before, block = block, _shifted(image, block, middle, half)
         for _ in range(degree - 1):
             after = times(block)
-            products += 1
+            used += 1
             after -= np.float32(middle) * block
             after *= np.float32(2 / half)
             after -= before
@@ -89,7 +97,7 @@ def leading_eigenpairs(
     vectors = np.ascontiguousarray(block[:, :count])
     largest = vectors[np.abs(vectors).argmax(axis=0), np.arange(count)]
     vectors *= np.where(largest < 0, -1, 1).astype(np.float32)
-    return Eigenpairs(values[:count], vectors, residual, products)
+    return Eigenpairs(values[:count], vectors, residual, used)
 
 
 def _shifted(image: Floats, block: Floats, middle: float, half: float) -> Floats:

@@ -4,16 +4,17 @@ r"""The parts of a node's input, each with a weight that is found without labels
 part            columns                                              weight
 ==============  ===================================================  =====================
 topics          subject of the node (`dssl.graph.topics`)            1
-words           principal components of its features                 ρ of words
-smoothed words  :math:`S^2` of them, S = D̂^−½ (A + I) D̂^−½          ½ ρ of contexts
+words           principal components of its features                 1.5 ρ/(1 − ρ) of words
+smoothed words  :math:`S^2` of them, S = D̂^−½ (A + I) D̂^−½          ρ of contexts
 positions       place in the graph (`dssl.graph.positions`)          ρ of links; ½ ρ of in-links
-roles           pattern of its links (`dssl.graph.roles`)            0.3 √ρ of roles
+roles           pattern of its links (`dssl.graph.roles`)            0.9 √ρ of roles
 ==============  ===================================================  =====================
 
 Each part has a total variance of 1 before it is weighted. ρ is a reliability: the part is made twice, from either half
 of the words or of the links, and the two versions are correlated column by column. Columns count by their variance, and
 2r/(1 + r) corrects for the halves (Spearman-Brown). Contexts are means of topics over neighbours.
-*A part counts as much as it can be measured twice.*
+*A part counts as much as it can be measured twice.* ρ/(1 − ρ), 2 at most, is the ratio of signal to noise: long texts
+need no denoising, and their words count more than their topics.
 
 Topics need features that are tokens (words, counts, categories): more than 64 columns, none negative, most entries
 zero. Other features, a handful or measurements, are left alone: words then have weight 1, and their means one and two
@@ -40,12 +41,13 @@ from dssl.graph.positions import Positions, link_reliability
 from dssl.graph.principal import Principal
 from dssl.graph.roles import Roles
 from dssl.graph.topics import Topics
-from dssl.graph.word_covariance import REPLICATES, Features, mean_row_size, project, scaled_blocks, word_basis
+from dssl.graph.word_covariance import REPLICATES, Features, WordCovariance, project, scaled_blocks, word_basis
 
 Floats = NDArray[np.float32]
 
 WIDTH, WORDS = 256, 128  # columns of the basis of the features, and principal components that are kept
-ROLES, CONTEXT, IN_LINKS = 0.3, 0.5, 0.5
+ROLES, IN_LINKS = 0.9, 0.5
+WORD_SIGNAL, LARGEST_SIGNAL = 1.5, 2.0  # weight of words over ρ/(1 − ρ), and the largest such ratio
 SAMPLE = 50_000  # nodes on which the reliability of words is measured
 
 
@@ -100,16 +102,21 @@ class NodeParts:
         row_size, basis, words, shift, scale = None, np.zeros((0, 0), np.float32), None, np.zeros(0, np.float32), 0.0
         if graph.x is not None:
             if tokens:
-                topics, parts["topics"], spectrum = Topics.fit(links, seed=seed)
-                weights["topics"], row_size = 1.0, mean_row_size(graph.x)
-            basis = word_basis(graph.x, row_size, min(WIDTH, *graph.x.shape), seed)
+                covariance = WordCovariance.fit(graph.x, width=WIDTH, seed=seed)
+                topics, parts["topics"], spectrum = Topics.fit(links, words=covariance, seed=seed)
+                weights["topics"], row_size, basis = 1.0, covariance.row_size, covariance.basis
+            else:
+                basis = word_basis(graph.x, None, min(WIDTH, *graph.x.shape), seed)
             projected = _projected(graph.x, row_size, basis)
             words = Principal.fit(projected, min(WORDS, basis.shape[1]))
             parts["words"] = words.apply(projected)
-            weights["words"] = word_reliability(graph.x, row_size, basis @ words.axes, seed=seed) if tokens else 1.0
+            weights["words"] = 1.0
+            if tokens:
+                rho = word_reliability(graph.x, row_size, basis @ words.axes, seed=seed)
+                weights["words"] = WORD_SIGNAL * min(rho / max(1 - rho, 1e-9), LARGEST_SIGNAL)
             subject = parts.get("topics", parts["words"])
             context = reliability(*(Averages(half).mean(subject) for half in (first, second)))
-            weights["smoothed words"] = 1.0 if not tokens and basis.shape[0] <= REPLICATES else CONTEXT * context
+            weights["smoothed words"] = 1.0 if not tokens and basis.shape[0] <= REPLICATES else context
             near = _smoothed(parts["words"], links, tokens=tokens)
             shift = near.mean(axis=0, dtype=np.float64).astype(np.float32)
             size = float(np.sqrt(np.square(near - shift, dtype=np.float64).sum() / len(near)))
