@@ -7,6 +7,8 @@ neighbours of neighbours.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -81,29 +83,52 @@ class Averages:
 
     def plain(self, x: Floats) -> Floats:
         """A X for X of shape ``(N, d)``."""
-        from dssl.kernels.csr import sum_neighbours
-
-        return sum_neighbours(self.graph.indptr, self.graph.indices, self.graph.weights, x)
+        return self._product(x)
 
     def mean(self, x: Floats) -> Floats:
         """P X with P = D^−1 A."""
-        out = self.plain(x)
-        out *= self._inverse
-        return out
+        return self._product(x, after=self._inverse)
 
     def normalised(self, x: Floats) -> Floats:
         """D^−½ A D^−½ X, for an undirected graph."""
-        out = self.plain(x * self._root)
-        out *= self._root
-        return out
+        return self._product(x, before=self._root, after=self._root)
 
     def smooth(self, x: Floats) -> Floats:
         """S X with S = D̂^−½ (A + I) D̂^−½."""
-        scaled = x * self._looped
-        out = self.plain(scaled)
-        out += scaled
-        out *= self._looped
-        return out
+        return self._product(x, before=self._looped, after=self._looped, loops=True)
+
+    def _product(
+        self, x: Floats, *, before: Floats | None = None, after: Floats | None = None, loops: bool = False
+    ) -> Floats:
+        """Rows times ``before``, summed over neighbours, times ``after``; a few columns at a time if X is large."""
+        from dssl.kernels.csr import sum_neighbours
+
+        def times(part: Floats) -> Floats:
+            scaled = part if before is None else part * before
+            out = sum_neighbours(self.graph.indptr, self.graph.indices, self.graph.weights, scaled)
+            if loops:
+                out += scaled
+            if after is not None:
+                out *= after
+            return out
+
+        return by_columns(times, x)
+
+
+def by_columns(times: Callable[[Floats], Floats], x: Floats) -> Floats:
+    """Apply a function that treats columns apart: at once, or to a few columns at a time if the matrix is large.
+
+    Args:
+        times: takes columns of shape ``(N, d)`` and returns new ones of the same shape.
+        x: all columns, shape ``(N, k)``; they may be in a scratch file, and the result of a large one is.
+    """
+    if x.nbytes <= out_of_core.SMALL:
+        return times(x)
+    out = out_of_core.matrix((x.shape[0], x.shape[1]))
+    step = columns_at_once(x.shape[0])
+    for left in range(0, x.shape[1], step):
+        out_of_core.put_columns(out, left, times(out_of_core.take_columns(x, left, left + step)))
+    return out
 
 
 def columns_at_once(num_nodes: int) -> int:

@@ -55,9 +55,10 @@ class Principal:
 
     def apply(self, rows: Floats) -> Floats:
         """Return the components of rows of shape ``(N, F)``, shape ``(N, dim)``."""
-        out = np.empty((len(rows), self.axes.shape[1]), np.float32)
+        out = out_of_core.matrix((len(rows), self.axes.shape[1]))
         for begin, block in out_of_core.blocks(rows):
             out[begin : begin + len(block)] = (block - self.mean) @ self.axes
+            out_of_core.drop(out)
         return out
 
     def arrays(self) -> dict[str, NDArray[Any]]:

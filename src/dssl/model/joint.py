@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from dssl.graph import Graph
 from dssl.graph.node_parts import NodeParts
 from dssl.graph.principal import Principal
+from dssl.runtime import out_of_core
 
 Floats = NDArray[np.float32]
 WIDTH = 128  # columns of the input, at least
@@ -73,23 +74,17 @@ class Joint:
             ready: the prepared graph, with its input as features.
             trained: the trained vectors, shape ``(N, d)``; ``d = 0`` leaves the closed form alone.
         """
-        columns = self._columns(ready, trained)
-        variance = columns.var(axis=0, dtype=np.float64)
-        sizes = np.sqrt([part.sum() for part in (variance[: self.dim], variance[self.dim :])])
+        sizes = np.sqrt([_total_variance(_input(ready), self.dim), _total_variance(trained, trained.shape[1])])
         factors = np.divide(1, sizes, out=np.zeros_like(sizes), where=sizes > 1e-12)
         self.scales = np.repeat(factors, [self.dim, trained.shape[1]]).astype(np.float32)
-        self.projection = Principal.fit(columns * self.scales, self.dim)
+        self.projection = Principal.fit(_joined(_input(ready), trained, self.scales), self.dim)
 
     def join(self, ready: Graph, trained: Floats) -> Floats:
         """Return the vectors of a prepared graph, shape ``(N, dim)``; those of the method before `finish`."""
         if self.projection is None or self.scales is None:
             return trained
         used = trained[:, : len(self.scales) - self.dim]  # none without training
-        return self.projection.apply(self._columns(ready, used) * self.scales)
-
-    def _columns(self, ready: Graph, trained: Floats) -> Floats:
-        assert isinstance(ready.x, np.ndarray)
-        return np.hstack([ready.x[:, : self.dim], trained])
+        return self.projection.apply(_joined(_input(ready), used, self.scales))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the maps for a file of arrays; the weights of the parts are values of JSON."""
@@ -104,6 +99,30 @@ class Joint:
         own = {name.removeprefix("parts."): value for name, value in arrays.items() if name.startswith("parts.")}
         projection = Principal.from_arrays(arrays) if "axes" in arrays else None
         return cls(NodeParts.from_arrays(own, weights), dim, arrays.get("scales"), projection)
+
+
+def _input(ready: Graph) -> Floats:
+    assert isinstance(ready.x, np.ndarray)
+    return ready.x
+
+
+def _total_variance(rows: Floats, count: int) -> float:
+    """Sum of the variances of the first columns."""
+    total, squares = np.zeros(count), np.zeros(count)
+    for _, block in out_of_core.blocks(rows):
+        total += block[:, :count].sum(axis=0, dtype=np.float64)
+        squares += np.square(block[:, :count], dtype=np.float64).sum(axis=0)
+    return float((squares / len(rows) - (total / len(rows)) ** 2).sum())
+
+
+def _joined(x: Floats, trained: Floats, scales: Floats) -> Floats:
+    """The first columns of the input, which are the closed form, and the trained vector, scaled, by blocks of rows."""
+    out, dim = out_of_core.matrix((len(x), len(scales))), len(scales) - trained.shape[1]
+    for begin, block in out_of_core.blocks(x):
+        rows = slice(begin, begin + len(block))
+        out[rows] = np.hstack([block[:, :dim], trained[rows]]) * scales
+        out_of_core.drop(out)
+    return out
 
 
 def with_input(ready: Graph, x: Floats) -> Graph:
