@@ -48,11 +48,9 @@ def main() -> None:
         second = dssl.extend(first, folder / "contacts-2.csv", folder / "customers-2.csv")
     vectors = model.embed(second)
     for new in ("c200", "c201", "c239"):
-        similar, cosine = vectors.most_similar(new, top=3)
-        print(
-            f"{new}: similar to", ", ".join(f"{i} ({c:.2f})" for i, c in zip(similar.to_pylist(), cosine, strict=True))
-        )
-    groups = [int(str(i)[1:]) % 4 for i in vectors.most_similar("c200", top=10)[0].to_pylist()]
+        similar = vectors.most_similar(new, top=3)
+        print(f"{new}: similar to", ", ".join(f"{node} ({cosine:.2f})" for node, cosine in similar))
+    groups = [int(str(node)[1:]) % 4 for node, _ in vectors.most_similar("c200", top=10)]
     print(f"fraction of the 10 most similar to c200 in the same group: {np.mean(np.equal(groups, 200 % 4)):.1f}")
 
 

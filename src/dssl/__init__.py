@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dssl.data.load import load
     from dssl.data.tables import from_tables
     from dssl.errors import DsslError
+    from dssl.evaluation.of_vectors import evaluate, link_predictor
     from dssl.graph import Graph
     from dssl.graph.homophily_spectrum import homophily_spectrum
     from dssl.graph.statistics import homophily, summary
@@ -37,6 +38,7 @@ __all__ = [
     "Embeddings",
     "Factors",
     "Graph",
+    "evaluate",
     "extend",
     "from_networkx",
     "from_pyg",
@@ -44,6 +46,7 @@ __all__ = [
     "from_tables",
     "homophily",
     "homophily_spectrum",
+    "link_predictor",
     "load",
     "load_model",
     "summary",
@@ -58,6 +61,7 @@ _HOME = {
     "Embeddings": "model.embeddings",
     "Factors": "model.factors",
     "Graph": "graph",
+    "evaluate": "evaluation.of_vectors",
     "extend": "data.extend",
     "from_networkx": "data.convert",
     "from_pyg": "data.convert",
@@ -65,6 +69,7 @@ _HOME = {
     "from_tables": "data.tables",
     "homophily": "graph.statistics",
     "homophily_spectrum": "graph.homophily_spectrum",
+    "link_predictor": "evaluation.of_vectors",
     "load": "data.load",
     "load_model": "model.estimator",
     "summary": "graph.statistics",

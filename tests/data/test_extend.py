@@ -74,3 +74,24 @@ def test_parts_that_do_not_fit_are_refused() -> None:
     own = plain.replace(x=np.eye(2, dtype=np.float32))
     with pytest.raises(GraphError, match="do not come from a node table"):
         dssl.extend(own, more, {"id": ["d"], "size": [1.0]})
+
+
+def test_kinds_of_edges_keep_their_names() -> None:
+    old = dssl.from_tables(
+        {"source": ["a", "b"], "target": ["b", "c"], "rel": ["pays", "owns"]}, kind_column="rel", directed=True
+    )
+    new = {"source": ["d", "d"], "target": ["a", "b"], "rel": ["pays", "calls"]}
+    grown = dssl.extend(old, new, kind_column="rel")
+    assert grown.kinds is not None
+    assert grown.kind_names is not None
+    names = [grown.kind_names[code] for code in grown.kinds]
+    ends = zip(grown.sources().tolist(), grown.indices.tolist(), strict=True)
+    assert dict(zip(ends, names, strict=True)) == {
+        (0, 1): "pays",
+        (1, 2): "owns",
+        (3, 0): "pays",
+        (3, 1): "calls",
+    }
+    without = dssl.extend(old, {"source": ["d"], "target": ["a"]})
+    assert without.kinds is not None
+    assert without.kinds.tolist()[-1] == -1

@@ -118,9 +118,9 @@ def test_a_view_of_a_run_has_its_factors_and_its_map(tmp_path: Path) -> None:
     vectors = run_folder.read_embeddings(tmp_path / "run")
     assert view.ids.equals(vectors.ids)
     np.testing.assert_allclose(np.linalg.norm(view.unit, axis=1), 1, rtol=1e-5)
-    similar, cosines = vectors.most_similar(vectors.ids[5].as_py(), top=12)
+    similar, cosines = zip(*vectors.most_similar(vectors.ids[5].as_py(), top=12), strict=True)
     places, own = view.nearest(5, 6)
-    assert view.ids.take(pa.array(places[0])).to_pylist() == similar.to_pylist()
+    assert view.ids.take(pa.array(places[0])).to_pylist() == list(similar)
     np.testing.assert_allclose(own[0], cosines, atol=1e-6)
     assert (tmp_path / "run" / "map.parquet").exists()
     assert stages[0] == "reading vectors, graph and factors"

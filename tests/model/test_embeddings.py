@@ -46,20 +46,47 @@ def test_parquet_layouts(tmp_path):
 def test_vector_and_most_similar_against_a_literal_loop():
     e = Embeddings(NAMES, VALUES)
     np.testing.assert_array_equal(e.vector("e f"), VALUES[4])
-    ids, cosines = e.most_similar("b", top=4)
+    ids, cosines = zip(*e.most_similar("b", top=4), strict=True)
     norm = np.linalg.norm
     literal = {n: float(v @ VALUES[1] / norm(v) / norm(VALUES[1])) for n, v in zip(NAMES, VALUES, strict=True)}
     del literal["b"]
     expected = sorted(literal, key=lambda n: -literal[n])[:4]
-    assert ids.to_pylist() == expected
+    assert list(ids) == expected
     np.testing.assert_allclose(cosines, [literal[n] for n in expected], rtol=1e-5)
 
 
 def test_most_similar_at_the_edges():
-    assert len(Embeddings([1], [[1.0]]).most_similar(1)[0]) == 0
-    ids, cosines = Embeddings([1, 2, 3], [[0.0, 0], [1, 0], [2, 0]]).most_similar(1, top=10)
-    assert ids.to_pylist() == [2, 3]
-    assert cosines.tolist() == [0, 0]
+    assert Embeddings([1], [[1.0]]).most_similar(1) == []
+    ids, cosines = zip(*Embeddings([1, 2, 3], [[0.0, 0], [1, 0], [2, 0]]).most_similar(1, top=10), strict=True)
+    assert ids == (2, 3)
+    assert cosines == (0, 0)
+
+
+def test_vectors_as_tables_and_by_id() -> None:
+    e = Embeddings(NAMES, VALUES)
+    np.testing.assert_array_equal(np.asarray(e), VALUES)
+    assert np.asarray(e, dtype=np.float64).dtype == np.float64
+    np.testing.assert_array_equal(e[NAMES[2]], VALUES[2])
+    np.testing.assert_array_equal(e[[NAMES[3], NAMES[1], NAMES[3]]], VALUES[[3, 1, 3]])
+    assert [name for name, _ in e] == NAMES
+    assert NAMES[0] in e
+    assert 7 not in e
+    with pytest.raises(EmbeddingsError, match="no vector for the node 'nosuch'"):
+        e[["nosuch"]]
+    frame = e.to_pandas()
+    np.testing.assert_array_equal(frame.loc[NAMES[1]].to_numpy(), VALUES[1])
+    assert frame.index.name == "id"
+    polars = e.to_polars()
+    assert polars.columns == ["id", *frame.columns]
+    np.testing.assert_array_equal(polars.drop("id").to_numpy(), VALUES)
+    table = e.to_arrow()
+    assert table.column_names == ["id", "embedding"]
+    np.testing.assert_array_equal(np.array(table["embedding"].to_pylist(), np.float32), VALUES)
+    np.testing.assert_array_equal(e.as_dict()[NAMES[4]], VALUES[4])
+    integers = Embeddings([5, 3], [[1.0], [2.0]])
+    assert integers[np.int64(3)] == 2
+    assert integers[np.array([3, 5])].tolist() == [[2.0], [1.0]]
+    assert "<td>a</td>" in Embeddings(["a"], [[1.0]])._repr_html_()
 
 
 def test_failed_write_leaves_the_old_file(tmp_path, monkeypatch):

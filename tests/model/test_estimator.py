@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.exceptions import NotFittedError
 
 import dssl
 import dssl.model._keywords
@@ -193,6 +194,7 @@ def test_save_and_load_give_the_same_vectors(fitted: DSSL, tmp_path: Path) -> No
     assert again.get_params() == fitted.get_params()
     assert sorted(path.name for path in (tmp_path / "deep" / "model").iterdir()) == [
         "config.toml",
+        "embeddings.parquet",
         "features.json",
         "weights.safetensors",
     ]
@@ -312,6 +314,32 @@ def test_parameters_in_the_manner_of_scikit_learn() -> None:
     assert repr(DSSL(features="raw")) == "DSSL(features='raw')"
     assert repr(DSSL(dim=3, encoder="gat")) == "DSSL(encoder='gat', dim=3)"
     assert DSSL(**model.get_params()).config == model.config
+
+
+def test_a_model_is_a_step_of_a_pipeline(tmp_path: Path) -> None:
+    from sklearn.base import clone
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.utils.validation import check_is_fitted
+
+    draw = np.random.default_rng(0)
+    y = np.arange(40) % 2
+    graph = Graph.from_edges(*draw.integers(40, size=(2, 120)), x=draw.normal(size=(40, 3)) + 2 * y[:, None])
+    steps = make_pipeline(DSSL(num_factors=2, dim=4, epochs=2), LogisticRegression())
+    assert clone(steps).fit(graph, y).score(graph, y) > 0.8
+    model = DSSL(num_factors=2, dim=4, epochs=2)
+    with pytest.raises(NotFittedError):
+        check_is_fitted(model)
+    assert "Not fitted" in model._repr_html_()
+    check_is_fitted(model.fit(graph, y))
+    assert "Fitted model" in model._repr_html_()
+    model.save(tmp_path / "m")
+    loaded = load_model(tmp_path / "m")
+    np.testing.assert_array_equal(np.asarray(loaded.embeddings_), np.asarray(model.embeddings_))
+    with pytest.raises(AttributeError, match="no attribute 'metrics_'"):
+        loaded.metrics_  # noqa: B018
+    assert "<table>" in graph._repr_html_()
+    assert "<table>" in model.factors(graph)._repr_html_()
 
 
 def test_parameters_of_an_embedder_of_any_method() -> None:

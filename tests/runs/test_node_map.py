@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from dssl.evaluation.projection import project
-from dssl.model.embeddings import EMBEDDINGS, Embeddings, EmbeddingsError
+from dssl.model.embeddings import Embeddings, EmbeddingsError
+from dssl.model.storage import EMBEDDINGS
 from dssl.runs import node_map
 from dssl.runs.node_map import map_of
 from dssl.runs.run_folder import MAP

@@ -27,6 +27,7 @@ def extend(
     source_column: str | None = None,
     target_column: str | None = None,
     weight_column: str | None = None,
+    kind_column: str | None = None,
     id_column: str | None = None,
     header: bool | None = None,
 ) -> Graph:
@@ -42,6 +43,7 @@ def extend(
         source_column: column with the source of each edge.
         target_column: column with the target of each edge.
         weight_column: column with the weight of each edge.
+        kind_column: column with the kind of each edge.
         id_column: column of the node table with the ids.
         header: whether the first line of a text edge list names the columns.
 
@@ -54,6 +56,7 @@ def extend(
         source_column=source_column,
         target_column=target_column,
         weight_column=weight_column,
+        kind_column=kind_column,
         id_column=id_column,
         header=header,
     )
@@ -74,7 +77,9 @@ def read_extended(graph: Graph, options: ReadOptions) -> Graph:
 def extended(graph: Graph, edges: Columns | None, nodes: Columns | None, options: ReadOptions) -> Graph:
     """Return a graph with the edges and nodes of tables."""
     assert edges is not None
-    columns = edge_columns(edges, options.source_column, options.target_column, options.weight_column)
+    columns = edge_columns(
+        edges, options.source_column, options.target_column, options.weight_column, options.kind_column
+    )
     text = graph.ids.type == pa.string()
     table = _new_nodes(graph, nodes, options)
     links = read_links(edges, columns, None, "")
@@ -99,6 +104,8 @@ def extended(graph: Graph, edges: Columns | None, nodes: Columns | None, options
         np.concatenate([second, at[links.target]]),
         num_nodes=num_nodes,
         weights=None if graph.weights is None else np.concatenate([graph.weights[upper], _weights(links)]),
+        kinds=None if graph.kinds is None else np.concatenate([graph.kinds[upper], _kinds(graph, links)]),
+        kind_names=_kind_names(graph, links),
         directed=graph.directed,
         self_loops="keep" if graph.num_self_loops else options.self_loops,
         ids=known.ids(),
@@ -126,8 +133,8 @@ def _opened(source: Any, options: ReadOptions, *, edges: bool) -> Columns | None
         raise GraphError(f"{path} is a matrix, whose rows have no ids; give new edges and nodes as tables")
     if not edges:
         return open_columns(path, header=True, edges=False)
-    wanted = [name for name in (options.source_column, options.target_column, options.weight_column) if name]
-    return open_columns(path, header=options.header, wanted=wanted, edges=True)
+    named = options.source_column, options.target_column, options.weight_column, options.kind_column
+    return open_columns(path, header=options.header, wanted=[name for name in named if name], edges=True)
 
 
 def _new_nodes(graph: Graph, nodes: Columns | None, options: ReadOptions) -> NodeTable | None:
@@ -168,6 +175,22 @@ def _same_type(ids: pa.Array | None, text: bool, source: Columns | None) -> Any:
 
 def _weights(links: Links) -> NDArray[np.float32]:
     return np.empty(0, np.float32) if links.weights is None else links.weights
+
+
+def _kind_names(graph: Graph, links: Links) -> tuple[str, ...] | None:
+    """The kinds of old and new edges, the old ones first."""
+    if graph.kind_names is None:
+        return None
+    return (*graph.kind_names, *(name for name in links.kind_names or () if name not in graph.kind_names))
+
+
+def _kinds(graph: Graph, links: Links) -> NDArray[np.int32]:
+    """The kinds of new edges by the names of `_kind_names`; unknown without a column of kinds."""
+    names = _kind_names(graph, links)
+    if links.kinds is None or links.kind_names is None or names is None:
+        return np.full(links.source.size, -1, np.int32)
+    code = np.array([names.index(name) for name in links.kind_names] + [-1], np.int32)
+    return code[links.kinds]
 
 
 def _features(graph: Graph, table: NodeTable | None, rows: NDArray[np.int32] | None, num_nodes: int) -> Features:

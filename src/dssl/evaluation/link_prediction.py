@@ -115,13 +115,19 @@ def score_embedding(task: LinkTask, values: NDArray[np.float32]) -> dict[str, fl
     """AUC and average precision of the cosine and of the logistic regression, for both kinds of negatives."""
     centred = values - values.mean(axis=0)
     unit = centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), np.finfo(np.float32).tiny)
-    scaled = centred / np.maximum(centred.std(axis=0), 1e-12)
+    scaled = standardised(values)
     result: dict[str, float] = {}
     for kind, (train, val, test) in task.apart.items():
         result |= _ranked(f"cosine_{kind}", _cosine(unit, task.test), _cosine(unit, test))
-        learnt = _learn(scaled, (task.train, train), (task.val, val))
+        learnt = learn(scaled, (task.train, train), (task.val, val))
         result |= _ranked(f"probe_{kind}", learnt(task.test), learnt(test))
     return result
+
+
+def standardised(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Columns with mean 0 and standard deviation 1, shape ``(N, d)``."""
+    centred = values - values.mean(axis=0)
+    return np.asarray(centred / np.maximum(centred.std(axis=0), 1e-12), np.float32)
 
 
 def score_pairs(task: LinkTask, name: str, score: Any) -> dict[str, float]:
@@ -191,8 +197,14 @@ def _cosine(unit: NDArray[np.float32], pairs: Pairs) -> NDArray[np.float32]:
     return cast("NDArray[np.float32]", np.einsum("md,md->m", unit[pairs[:, 0]], unit[pairs[:, 1]]))
 
 
-def _learn(values: NDArray[np.float32], train: tuple[Pairs, Pairs], val: tuple[Pairs, Pairs]) -> Any:
-    """A logistic regression on pairs; its strength has the best AUC on the validation pairs."""
+def learn(values: NDArray[np.float32], train: tuple[Pairs, Pairs], val: tuple[Pairs, Pairs]) -> Any:
+    """Return a logistic regression on pairs as a function; its strength has the best AUC on the validation pairs.
+
+    Args:
+        values: vectors, shape ``(N, d)``.
+        train: pairs with and without a link.
+        val: likewise, to choose the strength.
+    """
     from scipy.linalg import LinAlgWarning
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression

@@ -24,7 +24,7 @@ from dssl.graph.change import Change
 from dssl.graph.encoding import Encoding
 from dssl.graph.ids import as_ids, id_bytes
 from dssl.graph.kinds import as_kinds, check_kinds, kinds_of_arcs
-from dssl.runtime import out_of_core
+from dssl.runtime import notebook, out_of_core
 
 SelfLoops = Literal["remove", "keep"]
 
@@ -348,11 +348,22 @@ class Graph:
         return state.hexdigest()
 
     def __repr__(self) -> str:
-        kind = "directed" if self.directed else "undirected"
         return (
-            f"Graph({self.name!r}: {self.num_nodes:,} nodes, {self.num_edges:,} {kind} edges, "
+            f"Graph({self.name!r}: {self.num_nodes:,} nodes, {self.num_edges:,} {_direction(self)} edges, "
             f"{self.num_features:,} features, {self.num_classes} classes)"
         )
+
+    def _repr_html_(self) -> str:
+        rows = {"nodes": f"{self.num_nodes:,}", "edges": f"{self.num_edges:,}, {_direction(self)}"}
+        rows |= {"features": f"{self.num_features:,}", "classes": f"{self.num_classes:,}"}
+        rows |= {"ids": ", ".join(map(str, [*self.ids[:3].to_pylist(), "…"]))}
+        return notebook.pairs(
+            f"Graph {self.name}", rows | {"history": "; ".join(map(str, self.history)) or "unchanged"}
+        )
+
+
+def _direction(graph: Graph) -> str:
+    return "directed" if graph.directed else "undirected"
 
 
 def _rows(

@@ -6,6 +6,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -14,14 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
-from dssl.errors import DsslError, nearest
+from dssl.errors import DsslError, MissingExtraError, nearest
 from dssl.graph import as_ids
-from dssl.runtime import out_of_core
+from dssl.runtime import notebook, out_of_core
 from dssl.runtime.files import replacing
 
 Layout = Literal["list", "columns"]
 
-EMBEDDINGS = "embeddings.parquet"  # in a run folder
 ENDINGS = (".parquet", ".csv", ".npz")
 ROWS_AT_ONCE = 1 << 14
 
@@ -34,15 +34,19 @@ class EmbeddingsError(DsslError):
 class Embeddings:
     """One vector per node.
 
+    Iteration gives pairs of an id and its vector. NumPy functions take the matrix of all vectors.
+
     Args:
         ids: the user's node ids, int64 or string, unique, shape ``(N,)``.
         values: the vectors, float32, shape ``(N, d)``.
 
-    >>> e = Embeddings(["a", "b", "c"], [[1, 0], [0.9, 0.1], [0, 1]])
-    >>> e.vector("b").tolist() == [np.float32(0.9), np.float32(0.1)]
-    True
-    >>> e.most_similar("a", top=1)[0].to_pylist()
-    ['b']
+    >>> e = Embeddings(["a", "b", "c"], [[1, 0], [0.5, 0.5], [0, 1]])
+    >>> e["b"].tolist(), e[["c", "a"]].tolist()
+    ([0.5, 0.5], [[0.0, 1.0], [1.0, 0.0]])
+    >>> e.most_similar("a", top=1)
+    [('b', 0.7071067690849304)]
+    >>> np.asarray(e).shape, len(e), "d" in e
+    ((3, 2), 3, False)
     """
 
     ids: pa.Array
@@ -65,12 +69,60 @@ class Embeddings:
     def __repr__(self) -> str:
         return f"Embeddings({len(self):,} vectors of {self.dim} dimensions)"
 
+    def _repr_html_(self) -> str:
+        shown = [f"z{i}" for i in range(min(self.dim, 6))]
+        rows = [
+            [str(node), *(f"{value:.3f}" for value in vector[:6]), *(["…"] if self.dim > 6 else [])]
+            for node, vector in zip(self.ids[:5].to_pylist(), self.values[:5], strict=True)
+        ]
+        return notebook.grid(repr(self), ["id", *shown, *(["…"] if self.dim > 6 else [])], rows)
+
+    def __iter__(self) -> Iterator[tuple[int | str, NDArray[np.float32]]]:
+        return zip(self.ids.to_pylist(), self.values, strict=True)
+
+    def __contains__(self, node: object) -> bool:
+        wanted = int if self.ids.type == pa.int64() else str
+        return isinstance(node, wanted) and pc.index(self.ids, pa.scalar(node, self.ids.type)).as_py() >= 0
+
+    def __getitem__(self, nodes: Any) -> NDArray[np.float32]:
+        """Return the vector of an id, shape ``(d,)``, or of a sequence of ids, shape ``(n, d)``."""
+        if isinstance(nodes, int | str | np.integer):
+            return self.vector(nodes if isinstance(nodes, str) else int(nodes))
+        found = pc.index_in(as_ids(nodes, "request", unique=False), value_set=self.ids)
+        if found.null_count:
+            self._position(pa.array(nodes)[pc.index(pc.is_null(found), True).as_py()].as_py())
+        rows: NDArray[np.float32] = self.values[found.to_numpy()]
+        return rows
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.values, dtype=dtype, copy=copy)
+
+    def as_dict(self) -> dict[int | str, NDArray[np.float32]]:
+        """Return the vector of each id."""
+        return dict(self)
+
+    def to_arrow(self) -> pa.Table:
+        """Return a table with the columns ``id`` and ``embedding``."""
+        flat = pa.array(np.ascontiguousarray(self.values).reshape(-1))
+        return pa.table({"id": self.ids, "embedding": pa.FixedSizeListArray.from_arrays(flat, self.dim)})
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with the ids as index and the columns ``z0``, ``z1``, …; it needs pandas."""
+        pandas = _library("pandas")
+        index = pandas.Index(self.ids.to_pylist(), name="id")
+        return pandas.DataFrame(self.values, index=index, columns=[f"z{i}" for i in range(self.dim)])
+
+    def to_polars(self) -> Any:
+        """Return a polars DataFrame with the columns ``id``, ``z0``, ``z1``, …; it needs polars."""
+        columns = {f"z{i}": np.ascontiguousarray(column) for i, column in enumerate(self.values.T)}
+        return _library("polars").DataFrame({"id": self.ids.to_pylist(), **columns})
+
     def vector(self, node: int | str) -> NDArray[np.float32]:
         """Return the vector of a node, shape ``(d,)``."""
         row: NDArray[np.float32] = self.values[self._position(node)]
         return row
 
-    def most_similar(self, node: int | str, top: int = 10) -> tuple[pa.Array, NDArray[np.float32]]:
+    def most_similar(self, node: int | str, top: int = 10) -> list[tuple[int | str, float]]:
         """Return the other nodes with the largest cosine similarity to a node, best first.
 
         Args:
@@ -78,7 +130,7 @@ class Embeddings:
             top: number of nodes; all others if there are fewer.
 
         Returns:
-            Their ids and similarities, each of shape ``(top,)``. A zero vector has similarity 0 to all others.
+            Pairs of id and similarity. A zero vector has similarity 0 to all others.
         """
         if top < 1:
             raise EmbeddingsError(f"top is {top}, but must be at least 1")
@@ -89,7 +141,7 @@ class Embeddings:
         count = min(top, len(self) - 1)
         best = np.argpartition(-cosine, count - 1)[:count] if count else np.empty(0, np.int64)
         best = best[np.lexsort((best, -cosine[best]))]
-        return self.ids.take(pa.array(best)), np.clip(cosine[best], -1, 1)
+        return list(zip(self.ids.take(pa.array(best)).to_pylist(), np.clip(cosine[best], -1, 1).tolist(), strict=True))
 
     def save(self, path: str | Path, *, layout: Layout = "list") -> None:
         """Write the vectors atomically; the extension of ``path`` determines the format.
@@ -130,6 +182,14 @@ class Embeddings:
                 f"no vector for the node {node!r}{hint or f'; ids are {kind}, {len(self):,} of them'}"
             )
         return int(at)
+
+
+def _library(name: str) -> Any:
+    """An optional library for tables."""
+    try:
+        return import_module(name)
+    except ImportError:
+        raise MissingExtraError(f"{name} is not installed; run: pip install {name}") from None
 
 
 def check_ending(path: Path, endings: Sequence[str] = ENDINGS) -> str:

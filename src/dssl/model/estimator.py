@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from dssl.config.resolve import unused
 from dssl.config.schema import CUSTOM, Config, TrainSettings
-from dssl.errors import ConfigError, GraphError, RunError
+from dssl.errors import ConfigError, RunError
 from dssl.graph import Graph
 from dssl.graph.preparation import Inputs
 from dssl.model import storage
 from dssl.model._keywords import DSSLKeywords
+from dssl.model.checks import check_graph, check_pairs
 from dssl.model.parameters import Parameters, as_module, check_encoder, model_differences
-from dssl.runtime import environment
+from dssl.runtime import environment, notebook
 from dssl.runtime.processes import threads
 from dssl.runtime.scale import Scale
 
@@ -69,6 +70,7 @@ class Embedder(Parameters):
     changes_: list[str]
 
     _parts: Parts | None = None  # set by `fit`
+    _folder: Path | None = None  # of a loaded model
 
     @staticmethod
     def from_config(config: Config, *, encoder: nn.Module | None = None) -> Embedder:
@@ -98,6 +100,7 @@ class Embedder(Parameters):
     def fit(
         self,
         graph: Graph,
+        y: object = None,  # noqa: ARG002
         *,
         warm: bool = False,
         on_epoch: EpochCallback | None = None,
@@ -114,6 +117,7 @@ class Embedder(Parameters):
 
         Args:
             graph: the graph; its labels are not used.
+            y: not used, for the pipelines of scikit-learn.
             warm: whether to start from the fitted weights.
             on_epoch: called with the record of each epoch.
             checkpoint: file for the state of training; if it exists, training resumes from it.
@@ -121,7 +125,7 @@ class Embedder(Parameters):
         from dssl import train
         from dssl.runtime import distributed
 
-        _check_graph(graph)
+        check_graph(graph)
         if distributed.world() > 1 and not self.config.method.traits.encoder:
             raise ConfigError(
                 f"the method {self.config.method.name} updates rows of one table in place, which several processes "
@@ -196,9 +200,9 @@ class Embedder(Parameters):
         with threads(self.config.train.threads):
             return parts.method.embed(ready, scale=self.scale(graph))
 
-    def fit_transform(self, graph: Graph) -> NDArray[np.float32]:
-        """Train on a graph and return its vectors, as `transform` does."""
-        return self.fit(graph).embeddings_.values
+    def fit_transform(self, graph: Graph, y: object = None) -> NDArray[np.float32]:
+        """Train on a graph and return its vectors, as `transform` does; ``y`` is not used."""
+        return self.fit(graph, y).embeddings_.values
 
     def embed(self, graph: Graph) -> Embeddings:
         """Return the vectors of a graph with its node ids."""
@@ -233,7 +237,7 @@ class Embedder(Parameters):
             A score per pair, shape ``(M,)``; higher is more probable.
         """
         method, ready = self._factor_method(graph)
-        positions = _pairs(pairs, graph)
+        positions = check_pairs(pairs, graph)
         with threads(self.config.train.threads):
             return method.link_scores(ready, positions, scale=self.scale(graph))
 
@@ -243,8 +247,10 @@ class Embedder(Parameters):
         return self._fitted().inputs
 
     def save(self, folder: str | Path) -> None:
-        """Write the fitted model to a folder: settings, weights and feature columns, without pickles."""
+        """Write the fitted model to a folder: settings, weights, feature columns and vectors, without pickles."""
         storage.save_parts(Path(folder), self.config, self._fitted())
+        if (vectors := getattr(self, "embeddings_", None)) is not None:
+            vectors.save(Path(folder) / storage.EMBEDDINGS)
 
     @staticmethod
     def load(folder: str | Path, *, encoder: nn.Module | None = None) -> Embedder:
@@ -263,7 +269,31 @@ class Embedder(Parameters):
             )
         model = Embedder.from_config(config, encoder=as_module(encoder))
         model._parts = storage.read_parts(folder, config, model._module)
+        model._folder = folder
         return model
+
+    def __getattr__(self, name: str) -> Any:
+        # Only for attributes that are missing: the vectors of a loaded model are read when they are first used.
+        path = None if self._folder is None else self._folder / storage.EMBEDDINGS
+        if name != "embeddings_" or path is None or not path.is_file():
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        from dssl.model.embeddings import Embeddings
+
+        self.embeddings_ = Embeddings.load(path)
+        return self.embeddings_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._parts is not None
+
+    def _repr_html_(self) -> str:
+        rows: dict[str, object] = {"method": self.config.method.name, "settings": repr(self)}
+        if self._parts is None:
+            return notebook.pairs("Not fitted", rows)
+        rows |= {"vectors": repr(vectors)} if (vectors := getattr(self, "embeddings_", None)) is not None else {}
+        rows |= {"epochs": self.epochs_} if "epochs_" in self.__dict__ else {}
+        rows |= {"prepared": "; ".join(self.changes_) or "unchanged"} if "changes_" in self.__dict__ else {}
+        rows |= {"warnings": "; ".join(self.warnings_) or "none"} if "warnings_" in self.__dict__ else {}
+        return notebook.pairs("Fitted model", rows)
 
     def _start(self, graph: Graph) -> Graph:
         """Prepare a graph and build the method with new weights."""
@@ -293,7 +323,7 @@ class Embedder(Parameters):
     def _apply(self, graph: Graph) -> tuple[Parts, Graph]:
         """The parts of the fitted model, and a graph prepared for them."""
         parts = self._fitted()
-        _check_graph(graph)
+        check_graph(graph)
         return parts, self._prepared(parts, graph)
 
     def _prepared(self, parts: Parts, graph: Graph) -> Graph:
@@ -316,7 +346,7 @@ class Embedder(Parameters):
         return []
 
     def _unfit(self) -> None:
-        self._parts = None
+        self._parts = self._folder = None
 
     def _fitted(self) -> Parts:
         if self._parts is None:
@@ -349,29 +379,6 @@ def load_model(folder: str | Path, *, encoder: nn.Module | None = None) -> Embed
 def _vectors(parts: Parts, ready: Graph, trained: NDArray[np.float32]) -> NDArray[np.float32]:
     """The vectors of a prepared graph, from the output of the method."""
     return trained if parts.joint is None else parts.joint.join(ready, trained)
-
-
-def _check_graph(graph: Graph) -> None:
-    if not isinstance(graph, Graph):
-        kind = f"{type(graph).__module__.partition('.')[0]}.{type(graph).__name__}"
-        raise GraphError(
-            f"the model takes a dssl.Graph, not {kind}; make one with dssl.load, dssl.from_pyg, dssl.from_networkx, "
-            "dssl.from_scipy or dssl.from_tables"
-        )
-
-
-def _pairs(pairs: Any, graph: Graph) -> NDArray[np.int64]:
-    import numpy as np
-
-    positions = np.asarray(pairs)
-    if positions.shape[1:] != (2,) or (positions.size and not np.issubdtype(positions.dtype, np.integer)):
-        raise GraphError(f"pairs must be integers of shape (M, 2), not {positions.dtype} of shape {positions.shape}")
-    if positions.size and (positions.min() < 0 or positions.max() >= graph.num_nodes):
-        raise GraphError(
-            f"pairs contain positions from {positions.min()} to {positions.max()}; graph {graph.name!r} has 0 to "
-            f"{graph.num_nodes - 1}"
-        )
-    return positions.astype(np.int64)
 
 
 def _embeddings(graph: Graph, values: NDArray[np.float32]) -> Embeddings:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dssl.errors import RunError
 from dssl.model.embeddings import Layout, check_ending, write_vectors
+from dssl.runtime import notebook
 
 ENDINGS = (".parquet", ".csv")
 
@@ -48,6 +49,11 @@ class Factors:
 
     def __repr__(self) -> str:
         return f"Factors({len(self.links):,} links, {len(self.nodes):,} nodes, {self.num_factors} factors)"
+
+    def _repr_html_(self) -> str:
+        usage = self.nodes[self.nodes.any(axis=1)].mean(axis=0) if self.nodes.any() else []
+        rows = [[at, f"{part:.1%}"] for at, part in enumerate(usage)]
+        return notebook.grid(repr(self), ["factor", "mean over nodes"], rows)
 
     def links_table(self) -> pa.Table:
         """A row per link: source, target, the most probable factor (from 0), and the list of all K as ``q``."""

@@ -90,6 +90,13 @@ class Parameters(EmbedderKeywords):
     def __sklearn_clone__(self) -> Self:
         return type(self)(**self._keywords)
 
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
+
+        target, kind = TargetTags(required=False), TransformerTags()
+        graphs = InputTags(two_d_array=False)
+        return Tags(estimator_type=None, target_tags=target, transformer_tags=kind, input_tags=graphs)
+
     @classmethod
     def _signature(cls) -> Mapping[str, inspect.Parameter]:
         """The keywords of the constructor."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dssl.model.build import Parts
 
 CONFIG, WEIGHTS, FEATURES = "config.toml", "weights.safetensors", "features.json"
+EMBEDDINGS = "embeddings.parquet"
 _JOINT = "joint."  # prefix of the tensors of input and projection
 
 

@@ -12,7 +12,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dssl.evaluation.projection import SAMPLE, checked, kind_of, project
-from dssl.model.embeddings import EMBEDDINGS, Embeddings, EmbeddingsError
+from dssl.model.embeddings import Embeddings, EmbeddingsError
+from dssl.model.storage import EMBEDDINGS
 from dssl.runs.run_folder import MAP
 from dssl.runtime import files
 

@@ -21,8 +21,7 @@ from dssl.config.methods import DSSLSettings
 from dssl.config.schema import Config
 from dssl.config.toml import from_toml, to_toml
 from dssl.errors import RunError
-from dssl.model.embeddings import EMBEDDINGS
-from dssl.model.storage import CONFIG, FEATURES, WEIGHTS
+from dssl.model.storage import CONFIG, EMBEDDINGS, FEATURES, WEIGHTS
 from dssl.runs import records
 from dssl.runs.records import Environment, Evaluation, GraphRecord, Record
 from dssl.runtime import files

@@ -16,9 +16,8 @@ from dssl.config.schema import CUSTOM, Config
 from dssl.data.load import is_file, read_graph, with_full_paths
 from dssl.errors import ConfigError, RunError
 from dssl.graph.preparation import OF_MODEL, PREPARED, Inputs
-from dssl.model.embeddings import EMBEDDINGS
 from dssl.model.estimator import Embedder
-from dssl.model.storage import WEIGHTS
+from dssl.model.storage import EMBEDDINGS, WEIGHTS
 from dssl.runs import records, run_folder
 from dssl.runs.records import Environment, Evaluation, GraphRecord, Record, Summary
 from dssl.runs.run_folder import read_config, read_embeddings
@@ -183,7 +182,6 @@ def _store(model: Embedder, graph: Graph, folder: Path, record: GraphRecord) -> 
 
     config = model.config
     model.save(folder)
-    model.embeddings_.save(folder / EMBEDDINGS)
     left_out = {}
     if count := run_folder.num_factors(config):
         both = graph.directed and not config.graph.directed
