@@ -27,8 +27,6 @@ def test_parts_have_a_total_variance_of_one_and_the_closed_form_is_their_princip
     expected = u[:, :16] * s[:16]
     found = fitted.closed_form(parts)
     np.testing.assert_allclose(found @ found.T, expected @ expected.T / (expected**2).sum() * 200, atol=1e-3)
-    width = joined.shape[1] - parts["smoothed words"].shape[1]
-    assert fitted.inputs(parts).shape == (200, width)
 
 
 @pytest.mark.parametrize("directed", [False, True])
@@ -81,13 +79,15 @@ def test_measurements_and_a_handful_of_features_are_left_alone() -> None:
     few = graphs.two_blocks()
     fitted, parts, spectrum = NodeParts.fit(few, dim=4)
     assert spectrum is None
-    assert fitted.weights["words"] == fitted.weights["smoothed words"] == 1
+    assert fitted.weights["words"] == fitted.weights["smoothed words"] == 3
     x = np.asarray(few.x)
     expected = (x - x.mean(axis=0)) / np.sqrt(x.var(axis=0).sum())
     np.testing.assert_allclose(parts["words"] @ parts["words"].T, expected @ expected.T, atol=1e-4)
     assert parts["smoothed words"].shape == (6, 4)
     many = blocks().replace(x=stream(0, "x").normal(size=(400, 100)).astype(np.float32))
-    assert "topics" not in NodeParts.fit(many, dim=4)[1]
+    plain, made, _ = NodeParts.fit(many, dim=4)
+    assert "topics" not in made
+    assert plain.weights["words"] == 1
 
 
 def test_reliability_is_spearman_and_browns() -> None:

@@ -18,10 +18,10 @@ need no denoising, and their words count more than their topics.
 
 Topics need features that are tokens (words, counts, categories): more than 64 columns, none negative, most entries
 zero. Other features, a handful or measurements, are left alone: words then have weight 1, and their means one and two
-links away stand in place of the smoothed words, with weight 1 for a handful.
+links away stand in place of the smoothed words. A handful has no noise to remove: both have weight 3.
 
-The *closed form* is the leading principal components of the weighted parts. The *inputs* of training are the weighted
-parts without smoothed words, since an encoder averages over neighbours itself.
+The *closed form* is the leading principal components of the weighted parts. It is also the input of training, with at
+least 128 columns: trained on all parts side by side, vectors are not better.
 """
 
 from __future__ import annotations
@@ -110,13 +110,14 @@ class NodeParts:
             projected = _projected(graph.x, row_size, basis)
             words = Principal.fit(projected, min(WORDS, basis.shape[1]))
             parts["words"] = words.apply(projected)
-            weights["words"] = 1.0
+            handful = basis.shape[0] <= REPLICATES
+            weights["words"] = WORD_SIGNAL * LARGEST_SIGNAL if handful else 1.0
             if tokens:
                 rho = word_reliability(graph.x, row_size, basis @ words.axes, seed=seed)
                 weights["words"] = WORD_SIGNAL * min(rho / max(1 - rho, 1e-9), LARGEST_SIGNAL)
             subject = parts.get("topics", parts["words"])
             context = reliability(*(Averages(half).mean(subject) for half in (first, second)))
-            weights["smoothed words"] = 1.0 if not tokens and basis.shape[0] <= REPLICATES else context
+            weights["smoothed words"] = weights["words"] if handful else context
             near = _smoothed(parts["words"], links, tokens=tokens)
             shift = near.mean(axis=0, dtype=np.float64).astype(np.float32)
             size = float(np.sqrt(np.square(near - shift, dtype=np.float64).sum() / len(near)))
@@ -155,11 +156,6 @@ class NodeParts:
     def closed_form(self, parts: Mapping[str, Floats]) -> Floats:
         """Return the leading principal components of the weighted parts, shape ``(N, dim)``."""
         return self.closed.apply(_joined(parts, self.weights, self.positions))
-
-    def inputs(self, parts: Mapping[str, Floats]) -> Floats:
-        """Return the input of training: the weighted parts without smoothed words."""
-        kept = {name: part for name, part in parts.items() if name != "smoothed words"}
-        return _joined(kept, self.weights, self.positions)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the stored maps for a file of arrays; weights are values of JSON."""
