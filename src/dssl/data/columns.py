@@ -27,7 +27,7 @@ class Columns(Protocol):
     typed: bool
 
     def blocks(
-        self, ids: Sequence[str], numbers: Sequence[str], texts: Sequence[str], *, integers: bool
+        self, ids: Sequence[str], numbers: Sequence[str], texts: Sequence[str] = (), *, integers: bool
     ) -> Iterator[pa.Table]:
         """Give the rows in blocks with the named columns; text has its ids read as integers or as text."""
         ...
@@ -107,7 +107,7 @@ class FrameColumns:
         self,
         ids: Sequence[str],
         numbers: Sequence[str],
-        texts: Sequence[str],
+        texts: Sequence[str] = (),
         *,
         integers: bool,  # noqa: ARG002
     ) -> Iterator[pa.Table]:
@@ -157,7 +157,7 @@ class ParquetColumns:
         self,
         ids: Sequence[str],
         numbers: Sequence[str],
-        texts: Sequence[str],
+        texts: Sequence[str] = (),
         *,
         integers: bool,  # noqa: ARG002
     ) -> Iterator[pa.Table]:

@@ -241,7 +241,7 @@ def _refuse_text(edges: Columns, columns: EdgeColumns, nodes: str) -> None:
     """Name the first id that is not written as an integer, where the node table has integers only."""
     row = 0
     ends = (columns.source, columns.target)
-    for block in edges.blocks(ends, [], [], integers=False):
+    for block in edges.blocks(ends, [], integers=False):
         odd = {name: pc.index(pc.match_substring_regex(block[name], INTEGER), False).as_py() for name in ends}
         name = min(ends, key=lambda name: odd[name] if odd[name] >= 0 else block.num_rows)
         if odd[name] >= 0:
@@ -291,5 +291,5 @@ def has_text_ids(edges: Columns, columns: EdgeColumns) -> bool:
     """Whether the edges are typed and their ids are text: then ids of a text node table are too."""
     if not edges.typed:
         return False
-    block = next(edges.blocks([columns.source], [], [], integers=True), None)
+    block = next(edges.blocks([columns.source], [], integers=True), None)
     return block is not None and is_text(_plain_type(block[columns.source].type))

@@ -122,7 +122,7 @@ class TextColumns:
         return _Guarded(self._path, compressed=self._compressed)
 
     def blocks(
-        self, ids: Sequence[str], numbers: Sequence[str], texts: Sequence[str], *, integers: bool
+        self, ids: Sequence[str], numbers: Sequence[str], texts: Sequence[str] = (), *, integers: bool
     ) -> Iterator[pa.Table]:
         """Give the rows in blocks; ids that are not integers, where these are requested, raise `NotIntegers`."""
         types = {**dict.fromkeys(ids, pa.int64() if integers else pa.string()), **dict.fromkeys(numbers, pa.float64())}

@@ -1,0 +1,229 @@
+"""The description of a link: columns that show why its two ends are linked, from links and features alone.
+
+Four blocks of columns for the link from i to j:
+
+- *pair*: common neighbours (number, weighted by 1/degree, and as a fraction), ranks of the ends among each other's
+  neighbours by degree; in a directed graph also the paths i → w → j and j → w → i, common out- and in-neighbours, and
+  whether the link goes both ways;
+- *roles* of i and of j (`dssl.graph.roles`), in a directed graph with means over out- and in-neighbours;
+- *overlap* of the features: cosine, fraction of common columns, and the number of columns of i and of j;
+- *components*: leading principal components of the features of i and of j, centred and scaled to length one.
+
+Columns have mean 0 and variance 1 (components keep their proportions), and then each block gets a total variance of 1.
+Time is linear in links: the cost of a pair is bounded (`dssl.kernels.pairs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dssl.graph import Graph
+from dssl.graph.adjacency import Averages
+from dssl.graph.roles import NAMES, Roles, reverse
+from dssl.graph.svd import truncated_svd
+from dssl.runtime import out_of_core
+from dssl.runtime.scale import IN_MEMORY, Scale
+
+Floats = NDArray[np.float32]
+Places = NDArray[np.int64]
+
+COMPONENTS = 64
+CLIP = 5.0  # deviations
+PAIR = (
+    "log common neighbours",
+    "log common neighbours over degree",
+    "fraction of common neighbours",
+    "rank of the target among neighbours of the source",
+    "rank of the source among neighbours of the target",
+)
+DIRECTED_PAIR = (
+    "log paths source to target",
+    "log paths target to source",
+    "log common targets",
+    "log common sources",
+    "link in both directions",
+)
+DIRECTED_ROLES = (
+    "mean log out-degree of out-neighbours",
+    "mean log in-degree of in-neighbours",
+    "fraction of out-neighbours without out-links",
+    "fraction of in-neighbours without in-links",
+    "mean clustering of out-neighbours",
+    "mean clustering of in-neighbours",
+)
+OVERLAP = ("cosine of features", "fraction of common columns", "log columns of the source", "log columns of the target")
+
+
+class LinkDescription:
+    """Describes links of one graph.
+
+    Args:
+        graph: any graph, directed or not; weights and self loops are ignored.
+        seed: seed of samples and of the principal components.
+        scale: whether principal components are computed at once or by blocks.
+
+    Attributes:
+        links: the graph without weights and self loops.
+        blocks: names of the columns of each block; removing an entry leaves the block out.
+    """
+
+    def __init__(self, graph: Graph, *, seed: int = 0, scale: Scale = IN_MEMORY) -> None:
+        self.links = graph.replace(weights=None, x=None, feature_names=None).without_self_loops()
+        plain = self.links.undirected()
+        self._plain = plain.replace(weights=None) if plain.weights is not None else plain
+        self._back = reverse(self.links) if graph.directed else self.links
+        self._degrees = self._plain.degrees.astype(np.float32)
+        self._near = (1 / np.maximum(self._degrees, 1)).astype(np.float32)
+        self._one = np.ones(graph.num_nodes, np.float32)
+        roles, self._roles = Roles.fit(self.links, seed=seed)
+        names = roles.names
+        if graph.directed:
+            names += DIRECTED_ROLES
+            self._roles = np.hstack([self._roles, self._directed_roles()])
+        self._x = _sorted_rows(graph.x)
+        self._components: Floats | None = None
+        self.blocks: dict[str, tuple[str, ...]] = {"pair": PAIR + (DIRECTED_PAIR if graph.directed else ())}
+        self.blocks["roles"] = tuple(f"{name} of the {end}" for end in ("source", "target") for name in names)
+        if self._x is not None:
+            self._lengths, self._columns = _row_sizes(self._x)
+            self._components = directions(truncated_svd(self._x, COMPONENTS, seed=seed, scale=scale))
+            self.blocks["overlap"] = OVERLAP
+            numbers = range(self._components.shape[1])
+            self.blocks["components"] = tuple(
+                f"component {n} of the {end}" for end in ("source", "target") for n in numbers
+            )
+
+    def columns(self, start: Places, end: Places) -> Floats:
+        """Return the columns of the links from ``start`` to ``end`` before scaling, shape ``(M, D)``."""
+        parts = {"pair": self._pair, "roles": self._both(self._roles), "overlap": self._overlap}
+        parts["components"] = self._both(self._components)
+        return np.hstack([parts[name](start, end) for name in self.blocks])
+
+    @staticmethod
+    def _both(values: Floats | None) -> Callable[[Places, Places], Floats]:
+        """The rows of a matrix for the first end, then for the second."""
+
+        def rows(start: Places, end: Places) -> Floats:
+            assert values is not None
+            return np.hstack([out_of_core.rows(values, start), out_of_core.rows(values, end)])
+
+        return rows
+
+    def _directed_roles(self) -> Floats:
+        out, into = Averages(self.links), Averages(self._back)
+        many, few = (np.log1p(side.degrees).astype(np.float32) for side in (self.links, self._back))
+        closed = self._roles[:, NAMES.index("clustering")]
+        columns = [out.mean(many[:, None]), into.mean(few[:, None])]
+        columns += [
+            out.mean((many == 0)[:, None].astype(np.float32)),
+            into.mean((few == 0)[:, None].astype(np.float32)),
+        ]
+        columns += [side.mean(np.ascontiguousarray(closed[:, None])) for side in (out, into)]
+        return np.hstack(columns)
+
+    def _pair(self, start: Places, end: Places) -> Floats:
+        from dssl.kernels.pairs import common_neighbours, rank_among_neighbours
+
+        both, out, back = ((graph.indptr, graph.indices) for graph in (self._plain, self.links, self._back))
+        common = common_neighbours(*both, *both, self._one, start, end)
+        near = common_neighbours(*both, *both, self._near, start, end)
+        either = np.maximum(self._degrees[start] + self._degrees[end] - common, 1)
+        found = [np.log1p(common), np.log1p(near), common / either]
+        found += [rank_among_neighbours(*both, self._degrees, *ends) for ends in ((start, end), (end, start))]
+        if self.links.directed:
+            sides = ((out, back), (back, out), (out, out), (back, back))
+            found += [np.log1p(common_neighbours(*one, *other, self._one, start, end)) for one, other in sides]
+            found.append(self._mutual(start, end))
+        return np.stack(found, axis=1).astype(np.float32)
+
+    def _mutual(self, start: Places, end: Places) -> Floats:
+        from dssl.kernels.arcs import places
+
+        return (places(self.links.indptr, self.links.indices, end, start) >= 0).astype(np.float32)
+
+    def _overlap(self, start: Places, end: Places) -> Floats:
+        from dssl.kernels.pairs import row_overlaps
+
+        if isinstance(self._x, sparse.csr_array):
+            shared = row_overlaps(self._x.indptr, self._x.indices, self._x.data, start, end)
+        else:
+            a, b = (out_of_core.rows(self._x, side) for side in (start, end))
+            shared = np.stack([np.einsum("ij,ij->i", a, b), ((a != 0) & (b != 0)).sum(axis=1)], axis=1)
+        cosine = shared[:, 0] / np.maximum(self._lengths[start] * self._lengths[end], 1e-12)
+        first, second = self._columns[start], self._columns[end]
+        fraction = shared[:, 1] / np.maximum(first + second - shared[:, 1], 1)
+        return np.stack([cosine, fraction, np.log1p(first), np.log1p(second)], axis=1).astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scaling:
+    """Means and deviations of the columns; blocks of a total variance of 1.
+
+    Args:
+        mean: shape ``(D,)``.
+        factor: by which centred columns are multiplied, 0 for constant ones, shape ``(D,)``.
+        limit: largest size of a scaled value, shape ``(D,)``.
+    """
+
+    mean: Floats
+    factor: Floats
+    limit: Floats
+
+    @classmethod
+    def fit(cls, columns: Floats, widths: dict[str, int]) -> Scaling:
+        """Fit the scaling of blocks of so many columns, side by side in this order."""
+        mean = columns.mean(axis=0, dtype=np.float64)
+        deviation = columns.std(axis=0, dtype=np.float64)
+        constant = deviation <= 1e-6 * np.abs(columns).max(axis=0, initial=1e-30)
+        factor, limit = np.zeros_like(mean), np.full_like(mean, np.inf)
+        begin = 0
+        for name, width in widths.items():
+            part = slice(begin, begin + width)
+            if name == "components":  # of which the first are the largest
+                factor[part] = 1 / max(np.sqrt((deviation[part] ** 2).sum()), 1e-12)
+            else:
+                factor[part] = 1 / np.sqrt(width) / np.where(constant[part], 1, deviation[part])
+                limit[part] = CLIP / np.sqrt(width)
+            begin += width
+        factor[constant] = 0
+        return cls(*(np.asarray(part, np.float32) for part in (mean, factor, limit)))
+
+    def __call__(self, columns: Floats) -> Floats:
+        """Return scaled columns."""
+        return np.clip((columns - self.mean) * self.factor, -self.limit, self.limit)
+
+
+def directions(components: Floats) -> Floats:
+    """Centre principal components of the features and scale them to unit rows, shape ``(N, d)``.
+
+    Otherwise groups follow the number of words of a node.
+    """
+    values = components - components.mean(axis=0)
+    values /= np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-12)
+    return np.asarray(values, np.float32)
+
+
+def _sorted_rows(x: Any) -> Any:
+    """The features; sparse ones with ascending columns in each row and 64-bit row pointers."""
+    if not isinstance(x, sparse.csr_array):
+        return x
+    if not x.has_sorted_indices:
+        x = x.sorted_indices()
+    out = sparse.csr_array(x.shape, dtype=x.dtype)
+    out.data, out.indices, out.indptr = x.data, x.indices.astype(np.int32, copy=False), x.indptr.astype(np.int64)
+    return out
+
+
+def _row_sizes(x: Any) -> tuple[Floats, Floats]:
+    """Euclidean length of each row, and its number of columns that are not 0."""
+    if isinstance(x, sparse.csr_array):
+        length = np.sqrt(np.asarray(x.multiply(x).sum(axis=1)).reshape(-1))
+        return length.astype(np.float32), np.diff(x.indptr).astype(np.float32)
+    parts = [(np.linalg.norm(rows, axis=1), (rows != 0).sum(axis=1)) for _, rows in out_of_core.blocks(x)]
+    return tuple(np.concatenate(side).astype(np.float32) for side in zip(*parts, strict=True))  # type: ignore[return-value]

@@ -1,0 +1,98 @@
+"""Compiled loops (Numba) over pairs of nodes: common neighbours, ranks by degree, and overlaps of sparse rows.
+
+The cost of a pair is bounded: of a row with more than `LOOKED_AT` entries, that many at equal distances are taken, and
+counts are scaled up.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from dssl.kernels.arcs import place
+from dssl.kernels.compile import compiled_parallel
+
+Indptr = NDArray[np.int64]
+Indices = NDArray[np.int32]
+Floats = NDArray[np.float32]
+Places = NDArray[np.int64]
+
+LOOKED_AT = 64
+
+
+@compiled_parallel
+def common_neighbours(
+    first_indptr: Indptr,
+    first_indices: Indices,
+    second_indptr: Indptr,
+    second_indices: Indices,
+    weights: Floats,
+    start: Places,
+    end: Places,
+) -> Floats:
+    """Sum of the weights of the nodes that are in row i of the first and in row j of the second rows, shape ``(M,)``.
+
+    Rows are ascending. Entries of the shorter row are looked up in the longer one.
+    """
+    out = np.zeros(start.shape[0], np.float32)
+    for e in numba.prange(start.shape[0]):
+        i, j = start[e], end[e]
+        low, size = first_indptr[i], first_indptr[i + 1] - first_indptr[i]
+        other_low, other_size = second_indptr[j], second_indptr[j + 1] - second_indptr[j]
+        swap = other_size < size
+        taken = min(min(size, other_size), LOOKED_AT)
+        total = np.float32(0)
+        for turn in range(taken):
+            if swap:
+                node = second_indices[other_low + turn * other_size // taken]
+                found = place(first_indptr, first_indices, i, node) >= 0
+            else:
+                node = first_indices[low + turn * size // taken]
+                found = place(second_indptr, second_indices, j, node) >= 0
+            if found:
+                total += weights[node]
+        if taken:
+            out[e] = total * np.float32(min(size, other_size) / taken)
+    return out
+
+
+@compiled_parallel
+def rank_among_neighbours(indptr: Indptr, indices: Indices, values: Floats, start: Places, end: Places) -> Floats:
+    """Fraction of the neighbours of i whose value is below that of j, half of the equal ones counted, ``(M,)``."""
+    out = np.full(start.shape[0], np.float32(0.5))
+    for e in numba.prange(start.shape[0]):
+        low, size = indptr[start[e]], indptr[start[e] + 1] - indptr[start[e]]
+        taken = min(size, LOOKED_AT)
+        below = np.float32(0)
+        for turn in range(taken):
+            value = values[indices[low + turn * size // taken]]
+            if value < values[end[e]]:
+                below += np.float32(1)
+            elif value == values[end[e]]:
+                below += np.float32(0.5)
+        if taken:
+            out[e] = below / taken
+    return out
+
+
+@compiled_parallel
+def row_overlaps(indptr: Indptr, indices: Indices, data: Floats, start: Places, end: Places) -> Floats:
+    """Inner product of the sparse rows i and j, and the number of columns that both have, shape ``(M, 2)``."""
+    out = np.zeros((start.shape[0], 2), np.float32)
+    for e in numba.prange(start.shape[0]):
+        a, b = indptr[start[e]], indptr[end[e]]
+        stop_a, stop_b = indptr[start[e] + 1], indptr[end[e] + 1]
+        product, both = np.float32(0), np.float32(0)
+        while a < stop_a and b < stop_b:
+            if indices[a] == indices[b]:
+                product += data[a] * data[b]
+                both += np.float32(1)
+                a += 1
+                b += 1
+            elif indices[a] < indices[b]:
+                a += 1
+            else:
+                b += 1
+        out[e, 0], out[e, 1] = product, both
+    return out
