@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dssl.evaluation.of_vectors import evaluate, link_predictor
     from dssl.graph import Graph
     from dssl.graph.homophily_spectrum import homophily_spectrum
+    from dssl.graph.roles import roles
     from dssl.graph.statistics import homophily, summary
     from dssl.model.embeddings import Embeddings
     from dssl.model.estimator import DSSL, Embedder, load_model
@@ -49,6 +50,7 @@ __all__ = [
     "link_predictor",
     "load",
     "load_model",
+    "roles",
     "summary",
     "to_pyg",
 ]
@@ -72,6 +74,7 @@ _HOME = {
     "link_predictor": "evaluation.of_vectors",
     "load": "data.load",
     "load_model": "model.estimator",
+    "roles": "graph.roles",
     "summary": "graph.statistics",
     "to_pyg": "data.convert",
 }

@@ -106,10 +106,10 @@ CASES: dict[str, dict[str, Any]] = {
 
 def gradients(settings: dict[str, Any]) -> tuple[list[tuple[float, dict[str, np.ndarray]]], np.ndarray]:
     """Return the loss and the gradients of each batch of an epoch without steps, and the prototypes after it."""
-    from dssl.methods.dssl import pair_clusters
+    from dssl.methods.dssl import teacher
 
     settings = {**SMALL, "num_factors": 3, **settings}
-    pair_clusters.DISTILLED = settings.pop("distilled", 8192)
+    teacher.DISTILLED = settings.pop("distilled", 8192)
     model = Embedder.from_config(resolve(settings))
     ready = model._start(graph())
     method: Any = model._fitted().module

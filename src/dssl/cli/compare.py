@@ -172,7 +172,7 @@ def reproduce(
     what: Annotated[
         list[str],
         typer.Argument(
-            metavar="WHAT...", help="table1 to table7, published, factors, summary, regret, figures, or all."
+            metavar="WHAT...", help="table1 to table7, published, factors, summary, regret, kinds, figures, or all."
         ),
     ],
     *,

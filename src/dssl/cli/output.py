@@ -332,6 +332,9 @@ def _evaluation_table(result: Mapping[str, Any]) -> Table:
     for part in ("kmeans", "links", "label_free"):
         for name, value in result.get(part, {}).items():
             table.add_row(f"{part} {name}".replace("_", " "), number(value), "", "")
+    for name, scores in result.get("kinds", {}).get("rows", {}).items():
+        for measure, value in scores.items():
+            table.add_row(f"kinds of links, {measure} of {name}", number(value), "", "")
     return table
 
 

@@ -51,7 +51,7 @@ KINDS = ("module", "class", "exception", "function", "method")
 NUM_COLUMNS = 1024
 LEFT_OUT = {"__pycache__", "test", "tests"}
 STDLIB_LEFT_OUT = {"distutils", "idlelib", "lib2to3", "turtledemo"}
-VERSION = 2  # raise it when the same files give another graph: cached ones are then rebuilt
+VERSION = 3  # raise it when the same files give another graph: cached ones are then rebuilt
 
 
 def package_graph(name: str, *, cache: bool = True) -> Graph:

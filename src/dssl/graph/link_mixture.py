@@ -1,4 +1,4 @@
-"""A mixture of Gaussians over the descriptions of links: groups of links that are alike, with rounds of context.
+"""A mixture of Gaussians over the descriptions of links: groups of similar links, with rounds of context.
 
 Component k has a weight, a mean and a variance of each column. A link of a directed graph is read from its source to
 its target. A link of an undirected graph has no first end: both readings have the same prior probability,
@@ -72,7 +72,7 @@ class Mixture:
 
     @classmethod
     def from_shares(cls, readings: Floats, shares: Floats, *, spherical: bool = False) -> Mixture:
-        """Return the Gaussians of maximum likelihood for shares of the readings in the components, ``(R, M, K)``."""
+        """Return the Gaussians of maximum likelihood for the posteriors of the readings, ``(R, M, K)``."""
         flat, weight = readings.reshape(-1, readings.shape[-1]), shares.reshape(-1, shares.shape[-1])
         size = np.maximum(weight.sum(axis=0, dtype=np.float64), 1e-3).astype(np.float32)
         mean = weight.T @ flat / size[:, None]
@@ -89,13 +89,13 @@ def shares_of(joint: Floats) -> tuple[Floats, float]:
 
 
 def fit(readings: Floats, size: int, *, seed: int, shares: Floats | None = None) -> tuple[Mixture, float]:
-    """Fit a mixture of ``size`` components: the best of several starts, or from given shares.
+    """Fit a mixture of ``size`` components: the best of several starts, or from given posteriors.
 
     Args:
         readings: descriptions of links, shape ``(R, M, D)``.
         size: number of components K.
         seed: seed of the starts.
-        shares: shares of the readings in the components to start from, shape ``(R, M, K)``.
+        shares: posteriors to start from, shape ``(R, M, K)``.
 
     Returns:
         The mixture, and the mean log-likelihood of a link.
@@ -124,7 +124,7 @@ def _start(readings: Floats, size: int, draw: np.random.Generator) -> Mixture:
 
     def distances(centres: Floats) -> Floats:
         found = lengths[:, :, None] - 2 * readings @ centres.T + np.square(centres).sum(axis=1)
-        return np.maximum(found, 0)
+        return np.asarray(np.maximum(found, 0), np.float32)
 
     chosen = [int(draw.integers(len(first)))]
     nearest = distances(first[chosen]).min(axis=(0, 2))
@@ -159,6 +159,7 @@ class LinkGroups:
         posteriors: probability of each group, a row per link in the order of the graph's rows without self loops, of
             which an undirected graph has those with i < j, shape ``(L, K)``.
         likelihood: mean log-likelihood of a link by the last fit.
+        blocks: names of the columns of each block that was used.
     """
 
     def __init__(
@@ -182,6 +183,7 @@ class LinkGroups:
             known = self._shares_of(sample) if turn else None
             self._mixture, self.likelihood = fit(self._scaling(columns), size, seed=seed, shares=known)
             self._apply()
+        self.blocks = self._description.blocks
         self.posteriors = self._shares.reshape(count, self._readings, size).sum(axis=1)
 
     def numbers(self, start: NDArray[np.int64], end: NDArray[np.int64]) -> Places:

@@ -97,6 +97,19 @@ class Roles:
         return cls(bool(arrays["directed"][0]), arrays["mean"], arrays["deviation"])
 
 
+def roles(graph: Graph, *, seed: int = 0) -> Floats:
+    """Return the roles of the nodes of a graph: standardised columns, shape ``(N, k)``.
+
+    Args:
+        graph: any graph; a directed one has further columns. Weights and links of a node to itself are ignored.
+        seed: seed of the pairs of neighbours that are looked at where a node has many.
+
+    >>> roles(Graph.from_edges([0, 0, 0], [1, 2, 3])).shape
+    (4, 11)
+    """
+    return Roles.fit(graph, seed=seed)[1]
+
+
 def role_columns(graph: Graph, *, seed: int = 0) -> Floats:
     """Return the columns as they are, in the order of `NAMES` and `DIRECTED`, shape ``(N, k)``."""
     from dssl.kernels.triangles import clustering, largest_neighbour

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 class FactorMethod(Protocol):
     """A method with latent factors behind links."""
 
+    def observe(self, graph: Graph) -> None:
+        """Set the graph as it was given, before training on the prepared graph."""
+
     def factors(self, graph: Graph, *, scale: Scale) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return the posterior of each link, shape ``(A, K)``, and of each node, shape ``(N, K)``."""
 

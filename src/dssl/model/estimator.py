@@ -123,6 +123,7 @@ class Embedder(Parameters):
             checkpoint: file for the state of training; if it exists, training resumes from it.
         """
         from dssl import train
+        from dssl.model.build import FactorMethod
         from dssl.runtime import distributed
 
         check_graph(graph)
@@ -134,6 +135,8 @@ class Embedder(Parameters):
         scale = self.scale(graph)
         ready = self._prepared(self._fitted(), graph) if warm else self._start(graph)
         parts, settings = self._fitted(), self.schedule(graph)
+        if isinstance(parts.module, FactorMethod):
+            parts.module.observe(graph)
         self.changes_ = [str(change) for change in ready.history]
         self.metrics_ = []
 

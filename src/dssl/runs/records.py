@@ -152,6 +152,15 @@ class SplitsRecord(TypedDict):
     left_out: list[int]
 
 
+class KindsRecord(TypedDict):
+    """Agreement of factors with kinds of links: scores by row, and number of links by factor and kind."""
+
+    links: int
+    rows: dict[str, dict[str, float]]
+    table: list[list[int]]
+    names: list[str]
+
+
 class Evaluation(TypedDict, total=False):
     """``evaluation.json``."""
 
@@ -164,6 +173,7 @@ class Evaluation(TypedDict, total=False):
     verdict: str
     links: dict[str, float]
     links_verdict: str
+    kinds: KindsRecord
 
 
 _GRAPH = TypeAdapter(GraphRecord)

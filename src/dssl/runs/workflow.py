@@ -226,6 +226,7 @@ def evaluate(
     from dssl.evaluation import evaluate as evaluation
     from dssl.evaluation import link_prediction, pictures, splits
     from dssl.evaluation.baselines import NAMES
+    from dssl.evaluation.kind_agreement import kind_agreement
     from dssl.evaluation.probe import SCALINGS
     from dssl.graph.preparation import links
     from dssl.runs.node_map import map_of
@@ -252,6 +253,7 @@ def evaluate(
             described["splits"] = splits.summary(parts, graph.y, protocol)
         except ProbeError as error:  # too few labels to split
             described["skipped"] = {"probe": str(error)}
+    factors = _factors(folder, graph) if run_folder.num_factors(config) else None
     judged = graph if parts else graph.replace(y=None)
     result = described | evaluation.evaluate(
         links(judged, directed=config.graph.directed, self_loops=config.graph.self_loops),
@@ -262,9 +264,16 @@ def evaluate(
         class_weight=options.class_weight,
         seed=options.split_seed,
         random_encoder=_untrained(config, graph) if parts and config.method.traits.encoder else None,
-        factors=_factors(folder, graph).nodes if run_folder.num_factors(config) else None,
+        factors=None if factors is None else factors.nodes,
         on_stage=on_stage,
     )
+    if factors is not None and graph.kinds is not None:
+        on_stage("factors and kinds of links")
+        agreed = kind_agreement(graph, factors.source, factors.target, factors.links, seed=options.split_seed)
+        if "skipped" in agreed:
+            result.setdefault("skipped", {})["kinds"] = agreed["skipped"]
+        else:
+            result["kinds"] = agreed
     if options.links:
         on_stage("link prediction: training without the held-out links")
         result["links"] = _hidden_links(config, graph)

@@ -15,6 +15,7 @@ from torch import Tensor
 from dssl import rng
 from dssl.graph import Graph
 from dssl.graph.adjacency import degrees
+from dssl.graph.link_mixture import LinkGroups
 from dssl.methods.dssl import posterior
 from dssl.methods.dssl.model import DSSLModel
 from dssl.methods.dssl.networks import Links
@@ -546,25 +547,24 @@ def test_graphs_without_links_and_with_one_node_train() -> None:
         assert np.isfinite(method.embed(graph)).all()
 
 
-def test_distillation_is_the_cross_entropy_with_the_smoothed_pair_clusters() -> None:
+def test_distillation_is_the_cross_entropy_with_the_smoothed_groups_of_links() -> None:
     graph = random_graph(nodes=12)
     batch = full_batch(graph, CPU)
     taught, alone = (model(distillation_weight=w).train() for w in (0.5, 0.0))
     for method in (taught, alone):
         method.prepare(graph, seed=0)
     difference = float((taught(batch) - alone(batch)).detach())
-    clusters = taught.additions.teacher.clusters
-    first, second = clusters.first, clusters.second
+    groups = LinkGroups(graph, 3, seed=0).posteriors
+    links = [link for link in zip(graph.sources().tolist(), graph.indices.tolist(), strict=True) if link[0] < link[1]]
     q, _ = taught.factors(graph)
     total = 0.0
-    for e, (i, j) in enumerate(zip(graph.sources(), graph.indices, strict=True)):
-        cluster = np.exp(first[i] + second[j]) + np.exp(first[j] + second[i])  # from either end
-        wanted = 0.9 * cluster / cluster.sum() + 0.1 / 3
+    for e, (i, j) in enumerate(zip(graph.sources().tolist(), graph.indices.tolist(), strict=True)):
+        wanted = 0.9 * groups[links.index((min(i, j), max(i, j)))] + 0.1 / 3  # one target for both directions
         total -= float((wanted * np.log(q[e])).sum()) / graph.num_arcs
     assert difference == pytest.approx(0.5 * total, rel=1e-3)
 
 
-def test_pair_clusters_of_a_warm_start_keep_the_numbers_of_the_factors() -> None:
+def test_groups_of_a_warm_start_keep_the_numbers_of_the_factors() -> None:
     plain = communities()
     x = np.asarray(plain.x) + 5 * np.repeat(np.eye(3, 7), 20, axis=0)  # a cluster per group
     graph = plain.replace(x=x.astype(np.float32))
@@ -573,12 +573,12 @@ def test_pair_clusters_of_a_warm_start_keep_the_numbers_of_the_factors() -> None
     ends = graph.sources().astype(np.int64), graph.indices.astype(np.int64)
     factor = method.factors(graph)[0].argmax(axis=1)
     agreed = []
-    for seed in range(1, 6):  # other starts of k-means number the clusters otherwise
+    for seed in range(1, 6):  # other starts number the groups otherwise
         method.prepare(graph, seed=seed)
-        agreed.append((method.additions.teacher.clusters.logits(*ends).argmax(axis=1) == factor).mean())
+        agreed.append((method.additions.teacher.targets(*ends)[0].argmax(axis=1) == factor).mean())
         method.fitted.fill_(False)
         method.prepare(graph, seed=seed)
-        agreed.append((method.additions.teacher.clusters.logits(*ends).argmax(axis=1) == factor).mean())
+        agreed.append((method.additions.teacher.targets(*ends)[0].argmax(axis=1) == factor).mean())
     assert min(agreed[::2]) > 0.9
     assert min(agreed[1::2]) < 0.5
 

@@ -7,15 +7,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dssl.graph import Graph
-from dssl.methods.dssl.pair_clusters import Logits, Teacher
 from dssl.methods.dssl.reconstruction import FeatureDecoder, LinkDecoder
+from dssl.methods.dssl.teacher import Logits, Teacher
 from dssl.nn.batches import Batch
 from dssl.nn.encoders import Encoder
 from dssl.runtime.scale import Scale
 
 
 class Additions(nn.Module):
-    """Decoders of the features and of the links, and the distillation of the pair clusters; a weight of 0 leaves out.
+    """Decoders of the features and of the links, and the distillation of groups of links; a weight of 0 leaves out.
 
     Args:
         encoder: the encoder.
@@ -24,7 +24,7 @@ class Additions(nn.Module):
         reconstruction_dim: principal components of the features that are decoded; at most F.
         link_reconstruction_weight: weight of the decoder of the links, times `LinkDecoder.predictability`.
         link_reconstruction_dim: principal components of the normalised adjacency matrix that are decoded.
-        distillation_weight: weight of the cross-entropy with the pair clusters.
+        distillation_weight: weight of the cross-entropy with the groups of links.
     """
 
     def __init__(
@@ -50,15 +50,17 @@ class Additions(nn.Module):
         self,
         graph: Graph,
         *,
+        given: Graph,
         embedding: NDArray[np.float32] | None,
         posteriors: Logits | None,
         seed: int,
         scale: Scale,
     ) -> None:
-        """Compute the targets of both decoders, and the pair clusters.
+        """Compute the targets of both decoders and of the posteriors.
 
         Args:
-            graph: the graph.
+            graph: the graph as the encoder reads it.
+            given: the graph as it was given.
             embedding: its embedding before a warm start, shape ``(N, dim)``, or none.
             posteriors: logits of its links before a warm start, or none.
             seed: seed of the run.
@@ -66,13 +68,10 @@ class Additions(nn.Module):
         """
         if self.links is not None:
             self.links.prepare(graph, known=embedding, seed=seed, scale=scale)
-        if graph.x is None:
-            return
-        if self.features is not None:
+        if self.features is not None and graph.x is not None:
             self.features.prepare(graph.x, seed=seed, scale=scale)
         if self.teacher is not None:
-            components = None if self.features is None else self.features.targets
-            self.teacher.prepare(graph, components, posteriors, seed=seed, scale=scale)
+            self.teacher.prepare(graph, given, posteriors, seed=seed, scale=scale)
 
     def forward(self, batch: Batch, embedding: Tensor, posteriors: Logits) -> dict[str, tuple[float, Tensor]]:
         """Return weight and value of each term, by its name in the record.
@@ -88,6 +87,6 @@ class Additions(nn.Module):
         if self.links is not None and self.links.ready:
             weight = self.links.predictability * self.link_reconstruction_weight
             found["links"] = weight, self.links(embedding, batch)
-        if self.teacher is not None and self.teacher.clusters is not None:
+        if self.teacher is not None and self.teacher.ready:
             found["distillation"] = self.distillation_weight, self.teacher.loss(batch, posteriors)
         return found

@@ -44,8 +44,8 @@ docs/methods/dssl.md):
 - A network lies between the embedding and the loss (``projector``): vectors in the loss agree with their neighbours'.
 - Linear decoders of features and links (``reconstruction_weight``, ``link_reconstruction_weight``) prevent the collapse
   of all vectors to one, which the moving average does not prevent.
-- The posteriors are taught the clusters of the links' pairs of features (``distillation_weight``): alone, the network
-  h finds planted factors late or never.
+- The posteriors are taught groups of similar links (``distillation_weight``, `dssl.graph.link_mixture`): alone, the
+  network h finds planted factors late or never.
 - Eq. 8 divides by the norm, as the constraint of its derivation demands, not by its square. Its sums are gathered over
   the batches of an epoch: each node counts once, with the parameters of its batch (``prototype_pass`` takes all nodes
   after the epoch).
@@ -113,7 +113,7 @@ class DSSLModel(EncoderMethod):
         reconstruction_dim: principal components of the features that are decoded; at most F.
         link_reconstruction_weight: weight of the decoder of the links, times how well links are predicted from links.
         link_reconstruction_dim: principal components of the normalised adjacency matrix that are decoded.
-        distillation_weight: weight of the cross-entropy with the pair clusters.
+        distillation_weight: weight of the cross-entropy with the groups of links.
     """
 
     augments = False
@@ -180,6 +180,11 @@ class DSSLModel(EncoderMethod):
         self.register_buffer("fitted", torch.zeros((), dtype=torch.bool))  # whether a training began before
         self._links: WeakKeyDictionary[Batch, Links] = WeakKeyDictionary()
         self._trained_on: tuple[Graph, Scale] | None = None
+        self._given: Graph | None = None
+
+    def observe(self, graph: Graph) -> None:
+        """Set the graph as it was given, with direction and features, for the teacher of the posteriors."""
+        self._given = graph
 
     def prepare(self, graph: Graph, *, seed: int, scale: Scale = IN_MEMORY) -> None:
         """Compute the targets of our additions; a warm start takes over the present factors and decoders."""
@@ -188,7 +193,9 @@ class DSSLModel(EncoderMethod):
         if bool(self.fitted):
             embedding, (v, z) = self.embed(graph, scale=scale), self.unit_vectors(graph, scale=scale)
             posteriors = functools.partial(self.head, v, z)
-        self.additions.prepare(graph, embedding=embedding, posteriors=posteriors, seed=seed, scale=scale)
+        given = graph if self._given is None else self._given
+        given = given if given.x is not None else given.replace(x=graph.x)
+        self.additions.prepare(graph, given=given, embedding=embedding, posteriors=posteriors, seed=seed, scale=scale)
         cast(Tensor, self.fitted).fill_(True)
 
     def forward(self, batch: Batch) -> Tensor:

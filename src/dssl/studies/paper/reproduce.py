@@ -17,7 +17,7 @@ from dssl.runtime import files
 from dssl.studies import charts, experiments, regret
 from dssl.studies.entries import Entry, Results
 from dssl.studies.experiments import Job
-from dssl.studies.paper import figures, plans, tables
+from dssl.studies.paper import figures, kinds, plans, tables
 from dssl.studies.paper.plans import Options
 from dssl.studies.records import Record
 
@@ -180,6 +180,7 @@ STUDIES: dict[str, Study] = {
     "factors": _table(plans.factors, tables.factors),
     "summary": _table(plans.summary, tables.summary),
     "regret": Study(plan_regret, write_regret),
+    "kinds": Study(plans.nothing, lambda made: kinds.write(made.options, made.out, made.on_record), kinds.jobs),
     "figures": Study(
         figures.plan,
         lambda made: figures.write(made.options, made.out, made.results, made.failed, made.on_record),

@@ -1,0 +1,174 @@
+"""Do factors agree with the real kinds of links? Code graphs, whose kinds are known: ``dssl reproduce kinds``.
+
+For each graph and seed two models are fitted, on all links and on 80% of them. The second one then gets the whole
+graph, and its factors are compared with kinds on the links that it was not trained on. Kinds are never used in
+training. Each result is stored in ``OUT/kinds/GRAPH-SEED.json`` and reused as long as the settings are the same.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dssl import rng
+from dssl.config.resolve import resolve
+from dssl.data.load import load
+from dssl.errors import DsslError
+from dssl.evaluation.kind_agreement import kind_agreement, scores
+from dssl.graph import Graph
+from dssl.graph.link_mixture import LinkGroups
+from dssl.model.estimator import Embedder
+from dssl.runtime import files
+from dssl.studies.entries import QUICK
+from dssl.studies.experiments import Job
+from dssl.studies.judge import failed
+from dssl.studies.paper.plans import Options
+from dssl.studies.records import Record
+
+GRAPHS = ("python:rich", "python:networkx", "python:stdlib")
+FACTORS = 8
+HELD_OUT = 0.2
+Content = dict[str, Any]
+COLUMNS = {
+    "factors": "factors",
+    "held out": "factors, links held out",
+    "teacher": "teacher",
+    "k-means on pairs": "k-means on pairs",
+    "classes of the ends": "classes of the ends",
+}
+
+
+def jobs(options: Options) -> list[Job]:
+    """Return a job for each graph and seed."""
+    settings = {"num_factors": FACTORS, **(QUICK if options.quick else {})}
+    wanted = options.datasets or (GRAPHS[:1] if options.quick else GRAPHS)
+    seeds = range(1 if options.quick else options.seeds or 5)
+    return [Job(graph, "kinds", settings, seed=seed, splits=0) for graph in wanted for seed in seeds]
+
+
+def measure(job: Job) -> Content:
+    """Fit both models of a job and return the scores of all rows."""
+    graph = load(job.graph)
+    config = resolve({"seed": job.seed, **job.settings})
+    found = Embedder.from_config(config).fit(graph).factors(graph)
+    agreed = kind_agreement(graph, found.source, found.target, found.links, seed=job.seed)
+    if "skipped" in agreed:
+        raise DsslError(f"{job.graph}: {agreed['skipped']}")
+    assert graph.kinds is not None
+    rows = dict(agreed["rows"])
+    known = graph.kinds >= 0
+    groups = LinkGroups(graph, found.num_factors, seed=job.seed)
+    numbers = groups.numbers(graph.sources()[known].astype(np.int64), graph.indices[known].astype(np.int64))
+    rows["teacher"] = scores(groups.posteriors[numbers].argmax(axis=1), graph.kinds[known])
+    rows["held out"] = _held_out(graph, config, job.seed)
+    return {"links": agreed["links"], "rows": rows, "table": agreed["table"], "names": agreed["names"]}
+
+
+def _held_out(graph: Graph, config: Any, seed: int) -> dict[str, float]:
+    """Scores on links that the model was not trained on; both directions of a pair are held out together."""
+    assert graph.kinds is not None
+    start, end = graph.sources(), graph.indices
+    pairs = np.unique(
+        np.minimum(start, end).astype(np.int64) * graph.num_nodes + np.maximum(start, end), return_inverse=True
+    )[1]
+    draw = rng.stream(seed, "held-out kinds").random(int(pairs.max()) + 1)
+    hidden = draw[pairs] < HELD_OUT
+    fewer = Graph.from_edges(
+        start[~hidden],
+        end[~hidden],
+        num_nodes=graph.num_nodes,
+        directed=graph.directed,
+        ids=graph.ids,
+        x=graph.x,
+        name=graph.name,
+    )
+    found = Embedder.from_config(config).fit(fewer).factors(graph)
+    place = {(int(i), int(j)): row for row, (i, j) in enumerate(zip(found.source, found.target, strict=True))}
+    wanted = np.flatnonzero(hidden & (graph.kinds >= 0) & (start != end))
+    rows = [place[int(start[arc]), int(end[arc])] for arc in wanted]
+    return scores(found.links[rows].argmax(axis=1), graph.kinds[wanted])
+
+
+def stored(job: Job, path: Path) -> tuple[Content | None, Record]:
+    """Return the scores of a job, from its file if that is of the same job, and a record; none if it failed."""
+    try:
+        content: Content = json.loads(path.read_text(encoding="utf-8"))
+        if content["key"] == job.key:
+            return content, _record(job, content["seconds"], stored=True)
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    begun = time.perf_counter()
+    try:
+        found = measure(job)
+    except DsslError as error:
+        return None, failed(job, error)
+    content = {"key": job.key, "graph": job.graph, "settings": dict(job.settings), "seed": job.seed, **found}
+    content["seconds"] = round(time.perf_counter() - begun, 2)
+    files.write_text(path, json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")
+    return content, _record(job, content["seconds"])
+
+
+def _record(job: Job, seconds: float, *, stored: bool = False) -> Record:
+    return Record(key=job.key, graph=job.graph, row=job.row, seed=job.seed, seconds=seconds, stored=stored)
+
+
+def write(options: Options, out: Path, on_record: Callable[[Job, Record], None]) -> list[Path]:
+    """Measure all jobs, and write the table of agreement."""
+    found: dict[str, list[Content]] = {}
+    problems = []
+    for job in jobs(options):
+        name = f"{job.graph.replace(':', '-')}-{job.seed}.json"
+        content, record = stored(job, out / "kinds" / name)
+        on_record(job, record)
+        if content is None:
+            problems.append(f"{job.graph}, seed {job.seed}: {record.error}")
+        else:
+            found.setdefault(job.graph, []).append(content)
+    path = out / "kinds.md"
+    files.write_text(path, markdown(found, problems, quick=options.quick))
+    return [
+        path,
+        *(out / "kinds" / f"{graph.replace(':', '-')}-{each['seed']}.json" for graph in found for each in found[graph]),
+    ]
+
+
+def markdown(found: dict[str, list[Content]], problems: Sequence[str], *, quick: bool) -> str:
+    """Return the page: a table for each measure, and the links of each graph by factor and kind."""
+    lines = [
+        "# Factors and the kinds of links",
+        "",
+        f"Code graphs, K = {FACTORS}. Mean over seeds (range). Training does not use kinds. *Links held out*: the",
+        "model was trained on 80% of the links, then got all links; only the others count. *Teacher*: the mixture over",
+        "descriptions. Made by `dssl reproduce kinds`; records: `kinds/`.",
+    ]
+    if quick:
+        lines += ["", "**Made with `--quick`**: ten epochs, one seed. The numbers mean nothing."]
+    for measure, title in (("ami", "Adjusted mutual information (0 by chance)"), ("purity", "Purity")):
+        extra = {"chance": "chance"} if measure == "purity" else {}
+        columns = {**COLUMNS, **extra}
+        lines += ["", f"## {title}", "", "| graph | links | seeds | " + " | ".join(columns.values()) + " |"]
+        lines.append("| --- | --: | --: " + "| --: " * len(columns) + "|")
+        for graph, each in found.items():
+            cells = [_cell([one["rows"][name][measure] for one in each if name in one["rows"]]) for name in columns]
+            lines.append(f"| {graph} | {each[0]['links']:,} | {len(each)} | " + " | ".join(cells) + " |")
+    for graph, each in found.items():
+        lines += ["", f"## Links of {graph} by factor and kind, seed {each[0]['seed']}", ""]
+        lines += [
+            "| factor | " + " | ".join(each[0]["names"]) + " |",
+            "| --- " + "| --: " * len(each[0]["names"]) + "|",
+        ]
+        lines += [f"| {k} | " + " | ".join(f"{n:,}" for n in row) + " |" for k, row in enumerate(each[0]["table"])]
+    lines += ["", *problems] if problems else []
+    return "\n".join(lines) + "\n"
+
+
+def _cell(values: Sequence[float]) -> str:
+    if not values:
+        return "–"
+    text = f"{np.mean(values):.2f}"
+    return text if np.ptp(values) < 5e-3 else f"{text} ({min(values):.2f} to {max(values):.2f})"
