@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 import torch
@@ -71,6 +73,17 @@ def test_few_labels_in_wide_rows_converge_over_the_whole_grid(scaling: Scaling, 
     found = agreement(size * x, y, split, scaling)
     assert max(error for error, _ in found) < 0.02
     assert max(gap for _, gap in found) <= 1 / 320
+
+
+def test_the_number_of_evaluations_over_the_grid_does_not_stop_the_solver() -> None:
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(300, 100)) @ draw.normal(size=(100, 100))
+    scores = x @ draw.normal(size=(100, 5))
+    y = torch.from_numpy((scores / scores.std() + 0.9 * draw.gumbel(size=scores.shape)).argmax(1))
+    rows = logistic.principal_rows((x / x.std()).astype(np.float32))
+    solve = functools.partial(logistic.fit_path, rows, y, torch.ones(300, 1), STRENGTHS, num_classes=5)
+    torch.testing.assert_close(solve(), solve(max_evaluations=10_000), rtol=0, atol=0)
+    assert not torch.allclose(solve(), solve(max_evaluations=50), rtol=0, atol=1e-3)
 
 
 @pytest.mark.usefixtures("data_dir")

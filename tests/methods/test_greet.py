@@ -224,6 +224,11 @@ def test_return_probabilities_are_the_diagonals_of_powers(weighted: bool, length
     np.testing.assert_allclose(return_probabilities(graph, length), wanted, atol=1e-5)
 
 
+def test_walks_of_the_return_probabilities_use_links_in_both_directions() -> None:
+    found = return_probabilities(Graph.from_edges([0, 1], [1, 2], directed=True), 2)
+    np.testing.assert_allclose(found, [[0, 0.5], [0, 1], [0, 0.5]], atol=1e-6)
+
+
 @pytest.mark.parametrize("wide", [False, True])
 def test_similar_nodes_have_the_largest_cosines(wide: bool) -> None:
     graph = random_graph(wide=wide)

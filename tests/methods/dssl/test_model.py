@@ -69,9 +69,17 @@ def apart(**changes: Any) -> DSSLModel:
 
 def parts(method: DSSLModel, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Vectors, prototypes and predictions of each factor, each computed from its definition."""
-    v, z = method.projection(method.encoder(batch)), method.target[1](method.target[0](batch)).detach()
+    v = unit(method.projection.projector(method.encoder(batch)), center=method.projection.center is not None)
+    encoder, projection = method.target
+    z = unit(projection.projector(encoder(batch)), center=projection.center is not None).detach()
     mu = torch.stack([row / row.norm() for row in method.prototypes])
     return v, z, mu, torch.stack([torch.stack([predicted(method, row, k) for k in range(3)]) for row in v])
+
+
+def unit(rows: Tensor, *, center: bool) -> Tensor:
+    """Rows less their mean if they are centred, each over its length."""
+    rows = rows - sum(rows) / len(rows) if center else rows
+    return torch.stack([row / row.norm() for row in rows])
 
 
 def predicted(method: DSSLModel, v: Tensor, k: int) -> Tensor:
@@ -79,8 +87,9 @@ def predicted(method: DSSLModel, v: Tensor, k: int) -> Tensor:
     return v + method.beta * method.shift_network(F.one_hot(torch.tensor(k), method.num_factors).float())
 
 
-def literal_loss(method: DSSLModel, graph: Graph, batch: Batch, *, weight: float) -> Tensor:
+def literal_loss(method: DSSLModel, graph: Graph, batch: Batch, *, weight: float, head_scale: bool = True) -> Tensor:
     """Eq. 5, link by link and factor by factor, a mean over the nodes that have neighbours."""
+    scale = (5.0 if method.head.product else 5.0**0.5) if head_scale else 1.0
     v, z, mu, p_neighbour = parts(method, batch)
     total, active = torch.zeros(()), 0
     for i in range(graph.num_nodes):
@@ -92,9 +101,9 @@ def literal_loss(method: DSSLModel, graph: Graph, batch: Batch, *, weight: float
         p = [score / sum(scores) for score in scores]  # Eq. 3
         for j in neighbours:
             hidden = (
-                method.head.first(method.head.scale * v[i] * z[j])
+                method.head.first(scale * v[i] * z[j])
                 if method.head.product
-                else method.head.first(method.head.scale * v[i]) + method.head.second(method.head.scale * z[j])
+                else method.head.first(scale * v[i]) + method.head.second(scale * z[j])
             )
             q = torch.softmax(method.head.out(torch.relu(hidden)) + method.head.out_bias, dim=0)  # Eq. 6
             for k in range(3):
@@ -107,13 +116,14 @@ def literal_loss(method: DSSLModel, graph: Graph, batch: Batch, *, weight: float
 
 @pytest.mark.parametrize("head", ["concat", "product"])
 @pytest.mark.parametrize("encoder", ["gcn", "hops"])
-@pytest.mark.parametrize("changes", [{}, {"head_scale": False}, {"projector": True}], ids=str)
+@pytest.mark.parametrize("changes", [{}, {"head_scale": False}, {"projector": True, "center": True}], ids=str)
 def test_loss_equals_a_literal_loop_in_value_and_gradient(encoder: str, head: str, changes: dict[str, Any]) -> None:
     graph = random_graph(nodes=12)
     method = apart(encoder=encoder, head=head, **changes)
     batch = full_batch(graph, CPU)
     trained = [parameter for parameter in method.parameters() if parameter.requires_grad]
-    ours, theirs = method(batch), literal_loss(method, graph, batch, weight=1.0)
+    ours = method(batch)
+    theirs = literal_loss(method, graph, batch, weight=1.0, head_scale=changes.get("head_scale", True))
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
     for first, second in zip(torch.autograd.grad(ours, trained), torch.autograd.grad(theirs, trained), strict=True):
         torch.testing.assert_close(first, second, atol=2e-5, rtol=1e-3)
