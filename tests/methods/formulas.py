@@ -49,6 +49,14 @@ def moved(module: nn.Module) -> nn.Module:
     return module
 
 
+def copies(module: nn.Module) -> Leaves:
+    """The parameters of a module in float64, which take gradients where it is trained."""
+    return {
+        name: parameter.detach().double().requires_grad_(parameter.requires_grad)
+        for name, parameter in module.named_parameters()
+    }
+
+
 def batches(graph: Graph | None = None, *, layers: int = 2) -> list[Batch]:
     """The whole graph, and a batch of nine centres with sampled neighbours."""
     graph = random_graph() if graph is None else graph
@@ -71,10 +79,7 @@ def agrees(
     with rng.seeded(0, "train"):
         loss = method(batch)
     loss.backward()
-    leaves = {
-        name: parameter.detach().double().requires_grad_(parameter.requires_grad)
-        for name, parameter in method.named_parameters()
-    }
+    leaves = copies(method)
     with rng.seeded(0, "train"):
         wanted = literal(leaves)
     wanted.backward()
@@ -95,6 +100,24 @@ def agrees(
         assert size > 1e-6 * largest, f"the literal loss does not depend on {name}"
         torch.testing.assert_close(
             parameter.grad.double(), expected, rtol=1e-3, atol=2e-4 * size, msg=lambda m, name=name: f"{name}: {m}"
+        )
+
+
+def same(method: nn.Module, loss: Tensor, leaves: Leaves, wanted: Tensor) -> None:
+    """Compare a loss and its gradients with the literal ones, of a loss that leaves some parameters alone."""
+    torch.testing.assert_close(loss.detach().double(), wanted.detach(), rtol=1e-4, atol=1e-6)
+    method.zero_grad()
+    loss.backward()
+    wanted.backward()
+    largest = max(float(leaf.grad.abs().max()) for leaf in leaves.values() if leaf.grad is not None)
+    for name, parameter in method.named_parameters():
+        found, expected = parameter.grad, leaves[name].grad
+        if found is None or expected is None:
+            assert found is None or not found.any(), name
+            assert expected is None or not expected.any(), name
+            continue
+        torch.testing.assert_close(
+            found.double(), expected, rtol=1e-3, atol=1e-5 * largest, msg=lambda m, name=name: f"{name}: {m}"
         )
 
 
@@ -140,8 +163,7 @@ def sage(p: Leaves, at: str, batch: Batch, *, layers: int = 2) -> Tensor:
 
 def features(batch: Batch) -> Tensor:
     """X in float64, shape ``(n, F)``."""
-    assert isinstance(batch.x, Tensor)
-    return batch.x.double()
+    return (batch.x if isinstance(batch.x, Tensor) else batch.x.dense()).double()
 
 
 def dense(p: Leaves, at: str, h: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from dssl.methods.graphmae import GraphMAE, scaled_cosine_error, softmax
 from dssl.nn import encoders
 from dssl.nn.batches import full_batch, sampled_batch
 from tests.graphs import ALL_NEIGHBOURS, CPU, random_graph
-from tests.methods import literal
+from tests.methods import formulas
 
 PLAIN: dict[str, Any] = {
     "mask_rate": 0.5,
@@ -54,14 +54,14 @@ def test_loss_and_gradients_are_those_of_equations_1_to_4(changes: dict[str, Any
     settings = PLAIN | changes
     graph = random_graph(wide=wide)
     method = model(**changes)
-    p = literal.moved(method)
+    p = formulas.copies(formulas.moved(method))
     loss = loss_of(method, graph)
     n = graph.num_nodes
     with rng.seeded(0, "train"):
         hidden = torch.randperm(n)[: max(int(settings["mask_rate"] * n), 1)].tolist()
         swapped = hidden[: int(settings["replace_rate"] * len(hidden))]
         donors = torch.randperm(n)[: len(swapped)].tolist()
-    x, a = literal.features(graph), literal.adjacency(graph)
+    x, a = formulas.features(full_batch(graph, CPU)), formulas.links(full_batch(graph, CPU))
     rows = []
     for i in range(n):  # Eq. 1
         if i in swapped:
@@ -85,14 +85,14 @@ def test_loss_and_gradients_are_those_of_equations_1_to_4(changes: dict[str, Any
             raised = [torch.exp(F.leaky_relu(here + each @ other, 0.2)) for each in wide_code]
             weights = [each / sum(raised) for each in raised]
         z = sum(w * (code[j] @ p["decoder.weight"]) for w, j in zip(weights, near, strict=True)) + p["decoder.bias"]
-        total = total + (1 - literal.cosine(x[i], z) if x[i].any() else 1 + 0 * z.sum()) ** settings["exponent"]
-    literal.assert_same(method, loss, p, total / len(hidden))
+        total = total + (1 - formulas.cosine(x[i], z) if x[i].any() else 1 + 0 * z.sum()) ** settings["exponent"]
+    formulas.same(method, loss, p, total / len(hidden))
 
 
 def test_the_embedding_is_the_encoder_s_with_nothing_hidden() -> None:
     graph = random_graph()
     method = model(layers=2)
-    literal.moved(method)
+    formulas.moved(method)
     wanted = method.activation(method.encoder(full_batch(graph, CPU))).detach().numpy()
     np.testing.assert_allclose(method.embed(graph), wanted, atol=1e-6)
     assert (wanted < 0).any()
@@ -102,7 +102,7 @@ def test_dropped_links_are_dropped_for_encoder_and_decoder() -> None:
     graph = random_graph()
     alone = graph.replace(indptr=np.zeros_like(graph.indptr), indices=graph.indices[:0], weights=None)
     method = model(link_drop=1.0)
-    literal.moved(method)
+    formulas.moved(method)
     without = float(loss_of(model_like(method, link_drop=0.0), alone).detach())
     with rng.seeded(0, "train"):
         torch.randperm(graph.num_nodes), torch.randperm(graph.num_nodes)  # drawn before the links

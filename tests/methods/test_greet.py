@@ -19,7 +19,7 @@ from dssl.methods.greet import GREET, Step, cross_view, frozen, pivot_ranking, r
 from dssl.nn import encoders
 from dssl.nn.batches import full_batch, sampled_batch
 from tests.graphs import ALL_NEIGHBOURS, CPU, random_graph
-from tests.methods import literal
+from tests.methods import formulas
 
 PLAIN: dict[str, Any] = {
     "hops": 2,
@@ -56,7 +56,10 @@ def arcs(graph: Graph) -> list[tuple[int, int]]:
 
 def weights(method: GREET, p: dict[str, Tensor], graph: Graph, noise: Tensor | None) -> list[Tensor]:
     """w of each arc (Eq. 1 and 2)."""
-    x, s = literal.features(graph), torch.tensor(return_probabilities(graph, method.encoding_dim), dtype=torch.float64)
+    x, s = (
+        formulas.features(full_batch(graph, CPU)),
+        torch.tensor(return_probabilities(graph, method.encoding_dim), dtype=torch.float64),
+    )
     d = "discriminator."
     r = F.relu(x @ p[d + "hidden.weight"] + p[d + "hidden.bias"] + s @ p[d + "places.weight"])
     found = []
@@ -73,7 +76,7 @@ def halves(
     method: GREET, p: dict[str, Tensor], graph: Graph, w: list[Tensor], masks: list[Tensor], kept: list[Any]
 ) -> list[Tensor]:
     """H of both filters (Eq. 3 and 4), with dense matrices filled arc by arc."""
-    x, a, n = literal.features(graph), literal.adjacency(graph), graph.num_nodes
+    x, a, n = formulas.features(full_batch(graph, CPU)), formulas.links(full_batch(graph, CPU)), graph.num_nodes
     made = []
     for side in (0, 1):
         f = F.relu(x * masks[side] @ p["encoder.layers.0.weight"] + p["encoder.layers.0.bias"])
@@ -113,7 +116,7 @@ def halves(
 def test_the_contrast_and_its_gradients_are_those_of_equation_5(changes: dict[str, Any], weighted: bool) -> None:
     graph = random_graph(weighted=weighted)
     method = model(graph, **changes)
-    p = literal.moved(method)
+    p = formulas.copies(formulas.moved(method))
     with rng.seeded(0, "train"):
         loss = method(Step("contrast", full_batch(graph, CPU)))
     n, m = graph.num_nodes, graph.num_arcs
@@ -140,10 +143,10 @@ def test_the_contrast_and_its_gradients_are_those_of_equation_5(changes: dict[st
         for i in chosen:
             same = [j for j in chosen if alike[i, j]]
             others = [j for j in chosen if not alike[i, j]]
-            raised = {j: torch.exp(literal.cosine(first[i], second[j]) / method.temperature) for j in chosen}
+            raised = {j: torch.exp(formulas.cosine(first[i], second[j]) / method.temperature) for j in chosen}
             below = sum(raised[j] for j in others)
             total = total + sum(torch.log(raised[j] / below) for j in same) / len(same)
-    literal.assert_same(method, loss, p, -total / (2 * len(chosen)))
+    formulas.same(method, loss, p, -total / (2 * len(chosen)))
     assert all(parameter.grad is None for parameter in method.discriminator.parameters())
 
 
@@ -154,7 +157,7 @@ def test_the_contrast_and_its_gradients_are_those_of_equation_5(changes: dict[st
 def test_the_ranking_and_its_gradients_are_those_of_equation_6(changes: dict[str, Any]) -> None:
     graph = random_graph()
     method = model(graph, **changes)
-    p = literal.moved(method)
+    p = formulas.copies(formulas.moved(method))
     with rng.seeded(0, "train"):
         loss = method(Step("ranking", full_batch(graph, CPU)))
     n, m = graph.num_nodes, graph.num_arcs
@@ -173,12 +176,12 @@ def test_the_ranking_and_its_gradients_are_those_of_equation_6(changes: dict[str
     low, high = method.margins
     for number, i, j in zip(taken, first.tolist(), second.tolist(), strict=True):
         a, b = arcs(graph)[number]
-        edge, pair = literal.cosine(h[a], h[b]), literal.cosine(h[i], h[j])
+        edge, pair = formulas.cosine(h[a], h[b]), formulas.cosine(h[i], h[j])
         if w[number] > 0.5:
             total = total + (w[number] - 0.5) * F.relu(low - edge + pair)
         else:
             total = total + (0.5 - w[number]) * F.relu(high - pair + edge)
-    literal.assert_same(method, loss, p, total / (2 * len(taken)))
+    formulas.same(method, loss, p, total / (2 * len(taken)))
     assert all(parameter.grad is None for parameter in method.encoder.parameters())
     assert all(parameter.requires_grad for parameter in method.parameters())
 
@@ -186,7 +189,7 @@ def test_the_ranking_and_its_gradients_are_those_of_equation_6(changes: dict[str
 def test_the_embedding_has_both_filters_without_noise_masks_and_drops() -> None:
     graph, other = random_graph(), random_graph(seed=3)
     method = model(graph)
-    p = literal.moved(method)
+    p = formulas.copies(formulas.moved(method))
     for given in (graph, other):  # of a new graph the encodings are found anew
         n, m = given.num_nodes, given.num_arcs
         ones = torch.ones(7, dtype=torch.float64)
@@ -232,7 +235,7 @@ def test_walks_of_the_return_probabilities_use_links_in_both_directions() -> Non
 @pytest.mark.parametrize("wide", [False, True])
 def test_similar_nodes_have_the_largest_cosines(wide: bool) -> None:
     graph = random_graph(wide=wide)
-    x = literal.features(graph).numpy()
+    x = formulas.features(full_batch(graph, CPU)).numpy()
     size = np.linalg.norm(x, axis=1, keepdims=True)
     cosines = x @ x.T / np.maximum(size * size.T, 1e-12)
     np.fill_diagonal(cosines, -2)

@@ -21,7 +21,7 @@ from dssl.nn.batches import full_batch, mini_batches, sampled_batch
 from dssl.nn.operators import Operator
 from dssl.runtime.scale import Scale
 from tests.graphs import ALL_NEIGHBOURS, CPU, random_graph
-from tests.methods import literal
+from tests.methods import formulas
 
 PLAIN: dict[str, Any] = {"degree": 4, "feature_dropout": 0.3, "activation": "prelu", "filter_rate": 2.0}
 
@@ -59,7 +59,7 @@ def view(method: PolyGCL, p: dict[str, Tensor], x: Tensor, graph: Graph, kind: s
     """Z of a filter (Eq. 1 and 3), node by node."""
     degree, n = method.degree, graph.num_nodes
     gamma, at = values(method, p, kind), frequencies(degree)
-    a = literal.adjacency(graph)
+    a = formulas.links(full_batch(graph, CPU))
     total = a.sum(dim=1)
     laplacian = -a / torch.where(total > 0, total, 1.0).sqrt()[:, None] / torch.where(total > 0, total, 1.0).sqrt()
     powers = [torch.eye(n, dtype=torch.float64), laplacian]
@@ -87,11 +87,11 @@ def view(method: PolyGCL, p: dict[str, Tensor], x: Tensor, graph: Graph, kind: s
 def test_loss_and_gradients_are_those_of_equations_1_to_5(changes: dict[str, Any]) -> None:
     graph = random_graph()
     method = model(**changes)
-    p = literal.moved(method)
+    p = formulas.copies(formulas.moved(method))
     with rng.seeded(0, "train"):
         loss = method(full_batch(graph, CPU))
     rate, n = method.feature_dropout, graph.num_nodes
-    x = literal.features(graph)
+    x = formulas.features(full_batch(graph, CPU))
 
     def dropped(given: Tensor) -> Tensor:
         return given * F.dropout(torch.ones(n, 7), rate).double() if rate else given
@@ -110,13 +110,13 @@ def test_loss_and_gradients_are_those_of_equations_1_to_5(changes: dict[str, Any
             total = total + torch.log(torch.sigmoid(z @ p["discriminator.weight"] @ s + p["discriminator.bias"]))
         for z in (wrong[0][i], wrong[1][i]):
             total = total + torch.log(1 - torch.sigmoid(z @ p["discriminator.weight"] @ s + p["discriminator.bias"]))
-    literal.assert_same(method, loss, p, -total / (4 * n))
+    formulas.same(method, loss, p, -total / (4 * n))
 
 
 @pytest.mark.parametrize("kind", ["low", "high"])
 def test_a_filter_has_the_value_gamma_at_each_frequency_and_is_monotone_there(kind: Any) -> None:
     method = model(degree=6)
-    p = literal.moved(method)
+    p = formulas.copies(formulas.moved(method))
     gamma = [float(each.detach()) for each in values(method, p, kind)]
     for x, wanted in zip(frequencies(6), gamma, strict=True):
         matrix = Operator.build(sparse.csr_array([[np.float32(-x)]]), symmetric=True, device=CPU)
@@ -149,8 +149,8 @@ def test_the_filter_rate_is_a_learning_rate() -> None:
 def test_the_embedding_is_the_mixture_of_both_views_without_dropout() -> None:
     graph = random_graph()
     method = model(feature_dropout=0.5)
-    p = literal.moved(method)
-    x = literal.features(graph)
+    p = formulas.copies(formulas.moved(method))
+    x = formulas.features(full_batch(graph, CPU))
     alpha, beta = (0.5 + method.filter_rate * each for each in p["mixture"])
     wanted = (alpha * view(method, p, x, graph, "high") + beta * view(method, p, x, graph, "low")).detach().numpy()
     np.testing.assert_allclose(method.embed(graph), wanted, atol=1e-4)

@@ -231,6 +231,16 @@ def scope_of(path: str) -> Scope:
     return next(row.scope for row in every_setting() if row.path == path)
 
 
+def graph_settings(scope: Scope) -> tuple[str, ...]:
+    """Return the names of the settings of the graph with a scope: those of `Scope.MODEL` belong to a fitted model.
+
+    >>> graph_settings(Scope.MODEL)[:2]
+    ('directed', 'self_loops')
+    """
+    rows = (row for row in every_setting() if row.path.startswith("graph.") and row.scope is scope)
+    return tuple(row.path.removeprefix("graph.") for row in rows)
+
+
 def _setting(path: str, field: FieldInfo, default: Any, scope: Scope, *, method: str = "") -> Setting:
     marks: Marks = marks_of(field)
     parts = [part for part in get_args(field.annotation) if part is not type(None)]

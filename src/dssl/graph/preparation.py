@@ -19,7 +19,6 @@ from dssl.runtime import out_of_core
 from dssl.runtime.scale import IN_MEMORY, Scale
 
 PREPARED = ("directed", "self_loops", "row_scale", "structure", "structure_dim")  # settings that `Inputs.fit` takes
-OF_MODEL = (*PREPARED, "features")  # settings of the graph that belong to a model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

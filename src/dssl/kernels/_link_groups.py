@@ -98,7 +98,6 @@ def take(
         j = np.int64(short(indices, e))
         put_long(places, at + count, i)
         put_long(places, 2 * GROUP + at + count, j)
-        put_long(places, 4 * GROUP + at + count, e)
         put_number(strengths, at + count, number(weights, e))
         for h in range(0, width, PANEL):
             prefetch(wanted, j * width + h)
@@ -106,7 +105,7 @@ def take(
         e += 1
         count += 1
     for t in range(count, GROUP):
-        for part in range(0, 6 * GROUP, 2 * GROUP):
+        for part in range(0, 4 * GROUP, 2 * GROUP):
             put_long(places, part + at + t, long(places, part + at))
         put_number(strengths, at + t, ZERO)
     return i, e, count

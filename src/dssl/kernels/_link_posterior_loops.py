@@ -15,7 +15,6 @@ from dssl.kernels.simd import (
     long,
     number,
     put_double,
-    put_number,
     splat,
     store,
     tile,
@@ -45,7 +44,6 @@ def _forward_part(
     second: Memory,
     columns: Memory,
     bias: Memory,
-    values: Memory,
     by_centre: Memory,
     by_neighbour: Memory,
     usage: Memory,
@@ -58,7 +56,7 @@ def _forward_part(
     q, strengths = log_q + 4 * 8 * padded, log_q + 4 * 24 * padded
     for k in range(0, 16 * padded, 8):
         store(log_q, k, splat(ZERO))
-    entropies, plain, mean = 0.0, 0.0, 0.0
+    entropies, plain = 0.0, 0.0
     at, i, e, count = 0, begin, 0, 0
     if begin < end:
         e = long(starts, begin)
@@ -77,11 +75,6 @@ def _forward_part(
         for t in range(count):
             entropies += number(strengths, at + t) * number(turned, t)
             plain += number(turned, t)
-        if values != 0:
-            for t in range(count):
-                row = long(places, 4 * GROUP + at + t) * factors
-                for k in range(factors):
-                    mean += number(strengths, at + t) * number(q, k * GROUP + t) * number(values, row + k)
         for k in range(0, padded, GROUP):
             transposed(q, k * GROUP, turned, 0)
             used = splat(ZERO)
@@ -99,7 +92,6 @@ def _forward_part(
         at, count = GROUP - at, following
     put_double(sums, 0, double(sums, 0) + entropies)
     put_double(sums, 1, double(sums, 1) + plain)
-    put_double(sums, 2, double(sums, 2) + mean)
 
 
 def _forward(
@@ -116,7 +108,6 @@ def _forward(
     second: Memory,
     columns: Memory,
     bias: Memory,
-    values: Memory,
     by_centre: Memory,
     by_neighbour: Memory,
     usage: Memory,
@@ -131,9 +122,9 @@ def _forward(
             _forward_part(
                 long(rows, part), long(rows, part + 1),
                 starts + 8 * column * centres, starts + 8 * (column + 1) * centres, indices, weights,
-                width, factors, padded, first, second, columns, bias, values, by_centre, by_neighbour,
-                usage + 8 * part * padded, sums + 8 * part * 3,
-                scratch + 4 * part * size, places + 8 * part * 6 * GROUP,
+                width, factors, padded, first, second, columns, bias, by_centre, by_neighbour,
+                usage + 8 * part * padded, sums + 8 * part * 2,
+                scratch + 4 * part * size, places + 8 * part * 4 * GROUP,
             )  # fmt: skip
 
 
@@ -156,14 +147,11 @@ def _backward_part(
     columns: Memory,
     panels: Memory,
     bias: Memory,
-    values: Memory,
     grad_centre: Memory,
     grad_neighbour: Memory,
     scale: float,
-    rate: float,
     grad_first: Memory,
     grad_second: Memory,
-    grad_values: Memory,
     hidden: Memory,
     places: Memory,
 ) -> None:
@@ -193,14 +181,6 @@ def _backward_part(
                 centre = load(grad_centre, long(places, at + t) * padded + k)
                 store(turned, t * GROUP, centre + load(grad_neighbour, long(places, 2 * GROUP + at + t) * padded + k))
             transposed(turned, 0, slopes, k * GROUP)
-        if values != 0:
-            for t in range(count):
-                row = long(places, 4 * GROUP + at + t) * factors
-                for k in range(factors):
-                    slope = number(slopes, k * GROUP + t) + rate * number(values, row + k)
-                    put_number(slopes, k * GROUP + t, slope)
-                    share = number(strengths, at + t) * number(q, k * GROUP + t)
-                    put_number(grad_values, row + k, rate * share)
         mean, steep, strength = splat(ZERO), splat(scale), load(strengths, at)
         for k in range(factors):
             each = load(slopes, k * GROUP) - steep * load(log_q, k * GROUP)
@@ -244,14 +224,11 @@ def _backward(
     columns: Memory,
     panels: Memory,
     bias: Memory,
-    values: Memory,
     grad_centre: Memory,
     grad_neighbour: Memory,
     scale: float,
-    rate: float,
     grad_first: Memory,
     grad_second: Memory,
-    grad_values: Memory,
     scratch: Memory,
     size: int,
     places: Memory,
@@ -262,9 +239,9 @@ def _backward(
             _backward_part(
                 long(rows, part), long(rows, part + 1),
                 starts + 8 * column * centres, starts + 8 * (column + 1) * centres, indices, weights,
-                width, factors, padded, first, second, columns, panels, bias, values, grad_centre, grad_neighbour,
-                scale, rate, grad_first, grad_second, grad_values,
-                scratch + 4 * (turn * parts + part) * size, places + 8 * part * 6 * GROUP,
+                width, factors, padded, first, second, columns, panels, bias, grad_centre, grad_neighbour,
+                scale, grad_first, grad_second,
+                scratch + 4 * (turn * parts + part) * size, places + 8 * part * 4 * GROUP,
             )  # fmt: skip
 
 

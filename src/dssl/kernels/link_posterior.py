@@ -94,7 +94,7 @@ def _find_starts(indptr: Indptr, indices: Indices, bounds: Indptr, starts: Indpt
         starts[parts, i] = indptr[i + 1]
 
 
-# --- what others call -----------------------------------------------------------------------------------------------
+# --- forward and backward ---------------------------------------------------------------------------------------------
 
 
 def _padded(array: Floats, columns: int) -> Floats:
@@ -116,28 +116,27 @@ def forward(plan: Plan, arrays: Sequence[Floats], *, threads: int) -> tuple[Floa
 
     Args:
         plan: the links.
-        arrays: a ``(C, H)``, b ``(n, H)``, W₂ ``(K, H)``, b₂ ``(K,)``, and values with a row per link, ``(A, K)``, or
-            with no row at all.
+        arrays: a ``(C, H)``, b ``(n, H)``, W₂ ``(K, H)``, b₂ ``(K,)``.
         threads: how many to use at most.
 
     Returns:
-        P ``(C, K)``, R ``(n, K)``, the sum of the posteriors ``(K,)``, and three numbers: the weighted and the plain
-        sum of the entropies of the links' posteriors, and the weighted sum of the posterior means of the values.
+        P ``(C, K)``, R ``(n, K)``, the sum of the posteriors ``(K,)``, and the weighted and the plain sum of the
+        entropies of the links' posteriors.
     """
-    first, second, weight, bias, values = arrays
+    first, second, weight, bias = arrays
     parts, factors = len(plan.rows) - 1, bias.size
     padded = factors + -factors % GROUP
     by_centre = np.zeros((len(first), padded), np.float32)
     by_neighbour = np.zeros((len(second), padded), np.float32)
-    usage, sums = np.zeros((parts, padded), np.float64), np.zeros((parts, 3), np.float64)
+    usage, sums = np.zeros((parts, padded), np.float64), np.zeros((parts, 2), np.float64)
     ends, columns = (_padded(first, PANEL), _padded(second, PANEL)), _layouts(weight)[0]
     width = ends[0].shape[1]
     scratch = np.zeros((parts, scratch_size(width, padded)), np.float32)
-    places = np.zeros((parts, 6 * GROUP), np.int64)
+    places = np.zeros((parts, 4 * GROUP), np.int64)
     run = forward_together if use_threads(threads, parts) else forward_alone
     run(
         *_links(plan), width, factors, padded,
-        *_memories(*ends, columns, bias, values, by_centre, by_neighbour, usage, sums),
+        *_memories(*ends, columns, bias, by_centre, by_neighbour, usage, sums),
         memory(scratch), scratch.shape[1], memory(places),
     )  # fmt: skip
     return by_centre[:, :factors], by_neighbour[:, :factors], usage.sum(axis=0)[:factors], sums.sum(axis=0)
@@ -158,27 +157,25 @@ def backward(
     grad_centre: Floats,
     grad_neighbour: Floats,
     grad_entropy: float,
-    grad_total: float,
     *,
     threads: int,
 ) -> tuple[Floats, ...]:
     """The gradients of `forward` for its arrays, of the same shapes: posteriors are computed again, not stored."""
-    first, second, weight, bias, values = arrays
+    first, second, weight, bias = arrays
     parts, factors = len(plan.rows) - 1, bias.size
     padded = factors + -factors % GROUP
     ends = _padded(first, PANEL), _padded(second, PANEL)
     grads = _padded(grad_centre, GROUP), _padded(grad_neighbour, GROUP)
     columns, panels = _layouts(weight)
     found = [buffers.zeros(*end.shape).numpy() for end in ends]
-    grad_values = np.zeros_like(values)
     width = ends[0].shape[1]
     # A part of each turn has separate scratch memory: the gradients of W₂ and b₂ are summed there.
     scratch = np.zeros((parts * parts, scratch_size(width, padded)), np.float32)
-    places = np.zeros((parts, 6 * GROUP), np.int64)
+    places = np.zeros((parts, 4 * GROUP), np.int64)
     run = backward_together if use_threads(threads, parts) else backward_alone
     run(
-        *_links(plan), width, factors, padded, *_memories(*ends, columns, panels, bias, values, *grads),
-        np.float32(grad_entropy), np.float32(grad_total), *_memories(*found, grad_values),
+        *_links(plan), width, factors, padded, *_memories(*ends, columns, panels, bias, *grads),
+        np.float32(grad_entropy), *_memories(*found),
         memory(scratch), scratch.shape[1], memory(places),
     )  # fmt: skip
     sums = scratch.sum(axis=0, dtype=np.float64)[-padded * (8 + width) :]
@@ -189,5 +186,4 @@ def backward(
         found[1][:, : first.shape[1]],
         grad_weight[:factors, : first.shape[1]].astype(np.float32),
         grad_bias[:factors].astype(np.float32),
-        grad_values,
     )

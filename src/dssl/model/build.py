@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
@@ -61,14 +60,13 @@ class Parts:
         return cast("Method", self.module)
 
 
-def build(settings: MethodSection, *, encoder: Encoder | None, dim: int, in_dim: int) -> nn.Module:
+def build(settings: MethodSection, *, encoder: Encoder | None, dim: int) -> nn.Module:
     """Build a method from its section of the configuration.
 
     Args:
         settings: the section.
         encoder: the encoder, or None for a method without one.
         dim: length of the vectors.
-        in_dim: number of features.
     """
     module, _, name = settings.traits.home.partition(":")
     try:
@@ -79,8 +77,6 @@ def build(settings: MethodSection, *, encoder: Encoder | None, dim: int, in_dim:
             "update or remove the package that registers it"
         ) from error
     values: dict[str, Any] = settings.model_dump(exclude={"name"})
-    if "in_dim" in inspect.signature(made).parameters:
-        values["in_dim"] = in_dim
     return cast(nn.Module, made(dim if encoder is None else encoder, **values))
 
 
@@ -94,7 +90,7 @@ def build_method(config: Config, module: nn.Module | None, *, in_dim: int) -> nn
     """
     with rng.seeded(config.seed, "init"):
         encoder = _encoder(config, module, in_dim) if config.method.traits.encoder else None
-        return build(config.method, encoder=encoder, dim=config.encoder.dim, in_dim=in_dim)
+        return build(config.method, encoder=encoder, dim=config.encoder.dim)
 
 
 def build_encoder(config: Config, *, in_dim: int) -> Encoder:

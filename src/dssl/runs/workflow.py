@@ -10,12 +10,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from dssl.config.fields import differences
+from dssl.config.fields import differences, graph_settings
+from dssl.config.registry import Scope
 from dssl.config.resolve import resolve
 from dssl.config.schema import CUSTOM, Config
 from dssl.data.load import is_file, read_graph, with_full_paths
 from dssl.errors import ConfigError, RunError
-from dssl.graph.preparation import OF_MODEL, PREPARED, Inputs
+from dssl.graph.preparation import PREPARED, Inputs
 from dssl.model.estimator import Embedder
 from dssl.model.storage import EMBEDDINGS, WEIGHTS
 from dssl.runs import records, run_folder
@@ -84,7 +85,7 @@ def continued(start: Path, flags: Mapping[str, Any], settings: Sequence[str] = (
     base = read_config(start, finished=False).model_dump(exclude_none=True)
     if (source := flags.get("graph.source")) is not None:
         alike = COLUMNS if is_file(source) and is_file(base["graph"]["source"]) else ()
-        kept = [name for name in base["graph"] if name in (*OF_MODEL, *alike)]
+        kept = [name for name in base["graph"] if name in (*graph_settings(Scope.MODEL), *alike)]
         base["graph"] = {name: base["graph"][name] for name in kept}
     base["train"]["start_from"] = str(start)
     return resolve(flags, base=base, settings=settings)

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dssl.config.fields import values
+from dssl.config.fields import graph_settings, values
+from dssl.config.registry import Scope
 from dssl.config.resolve import resolve
 from dssl.config.schema import Config, ReadOptions
 from dssl.data.load import read_graph
@@ -25,7 +26,7 @@ from dssl.evaluation.label_free import label_free
 from dssl.evaluation.link_prediction import LinkTask
 from dssl.evaluation.splits import Protocol, Split
 from dssl.graph import Graph
-from dssl.graph.preparation import OF_MODEL, links
+from dssl.graph.preparation import links
 from dssl.model.estimator import Embedder
 from dssl.runtime import environment
 from dssl.studies.records import Record, View
@@ -233,7 +234,7 @@ def _class_similarity(nodes: NDArray[np.float32], graph: Graph) -> dict[str, flo
 
 def _resolved(config: Config) -> dict[str, Any]:
     """The settings that decide a training, by dotted path."""
-    own = ("method.", "encoder.", "train.", *(f"graph.{name}" for name in OF_MODEL))
+    own = ("method.", "encoder.", "train.", *(f"graph.{name}" for name in graph_settings(Scope.MODEL)))
     return {path: value for path, value in values(config).items() if path.startswith(own) and value is not None}
 
 

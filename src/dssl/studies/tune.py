@@ -33,7 +33,8 @@ import numpy as np
 import tomli_w
 from numpy.typing import NDArray
 
-from dssl.config.registry import Range
+from dssl.config.fields import graph_settings
+from dssl.config.registry import Range, Scope
 from dssl.config.resolve import resolve
 from dssl.config.schema import Config, GraphSettings
 from dssl.config.toml import to_toml
@@ -44,7 +45,7 @@ from dssl.evaluation.metrics import Measure, suitable_measure
 from dssl.evaluation.probe import SCALINGS, linear_probe
 from dssl.evaluation.splits import Protocol, Split
 from dssl.graph import Graph
-from dssl.graph.preparation import OF_MODEL, links
+from dssl.graph.preparation import links
 from dssl.model.estimator import Embedder
 from dssl.rng import integer, stream
 from dssl.runtime import environment, files
@@ -383,6 +384,6 @@ def recipe(config: Config, header: Mapping[str, str]) -> str:
     """
     values = config.model_dump(exclude_none=True)
     train = {name: value for name, value in values["train"].items() if name not in NOT_IN_RECIPES}
-    graph = {name: values["graph"][name] for name in OF_MODEL}
+    graph = {name: values["graph"][name] for name in graph_settings(Scope.MODEL)}
     tables = {"recipe": dict(header), "graph": graph, "encoder": values["encoder"], "method": values["method"]}
     return tomli_w.dumps({**tables, "train": train})

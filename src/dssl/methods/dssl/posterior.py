@@ -77,10 +77,8 @@ def from_head(
 class _Head(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, plan: link_posterior.Plan, *tensors: Tensor) -> tuple[Tensor, ...]:
-        factors = tensors[3].shape[0]
-        arrays = [tensor.detach().contiguous().numpy() for tensor in tensors]
-        ctx.plan, ctx.arrays = plan, [*arrays, np.zeros((0, factors), np.float32)]  # no values per link and factor
-        by_centre, by_neighbour, usage, (weighted, plain, _) = link_posterior.forward(
+        ctx.plan, ctx.arrays = plan, [tensor.detach().contiguous().numpy() for tensor in tensors]
+        by_centre, by_neighbour, usage, (weighted, plain) = link_posterior.forward(
             plan, ctx.arrays, threads=torch.get_num_threads()
         )
         count = max(plan.indices.size, 1)
@@ -93,9 +91,9 @@ class _Head(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         by_centre, by_neighbour = (grad.contiguous().numpy() for grad in grads[:2])
         found = link_posterior.backward(
-            ctx.plan, ctx.arrays, by_centre, by_neighbour, float(grads[2]), 0.0, threads=torch.get_num_threads()
+            ctx.plan, ctx.arrays, by_centre, by_neighbour, float(grads[2]), threads=torch.get_num_threads()
         )
-        return None, *(torch.from_numpy(array) for array in found[:4])
+        return None, *(torch.from_numpy(array) for array in found)
 
 
 def from_rows(links: sparse.csr_array, logits: Tensor) -> Posteriors:
