@@ -167,7 +167,7 @@ def our_model(in_dim: int) -> Any:
     )
     with rng.seeded(0, "init"):
         encoder = encoders.build("gcn", in_dim=in_dim, dim=DIM, hidden_dim=DIM, layers=2, dropout=0.0, batch_norm=False)
-        return build(settings, encoder=encoder, dim=DIM, in_dim=in_dim)
+        return build(settings, encoder=encoder, dim=DIM)
 
 
 def our_step(graph: Any) -> Any:

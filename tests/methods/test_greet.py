@@ -15,7 +15,8 @@ from dssl.errors import DsslError
 from dssl.graph import Graph
 from dssl.graph.adjacency import degrees
 from dssl.methods import greet
-from dssl.methods.greet import GREET, Step, cross_view, frozen, pivot_ranking, return_probabilities, similar_nodes
+from dssl.methods._node_similarity import return_probabilities, similar_nodes
+from dssl.methods.greet import GREET, Step, cross_view, frozen, pivot_ranking
 from dssl.nn import encoders
 from dssl.nn.batches import full_batch, sampled_batch
 from tests.graphs import ALL_NEIGHBOURS, CPU, random_graph

@@ -78,7 +78,7 @@ def test_a_method_embeds_a_large_graph_as_a_small_one(method: str, monkeypatch: 
     config = resolve({"method": method})
     with rng.seeded(0, "init"):
         encoder = encoders.build("gcn", in_dim=7, dim=5, hidden_dim=6, layers=2, dropout=0.0, batch_norm=False)
-        model = build(config.method, encoder=encoder, dim=5, in_dim=7)
+        model = build(config.method, encoder=encoder, dim=5)
     small = model.embed(graph)
     small_parts(monkeypatch)
     np.testing.assert_allclose(model.embed(graph, scale=BY_BLOCKS), small, atol=1e-5, rtol=1e-4)

@@ -52,7 +52,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -63,7 +63,7 @@ from torch import Tensor, nn
 
 from dssl.errors import ConfigError
 from dssl.graph import Graph
-from dssl.graph.adjacency import normalised_matrix
+from dssl.methods._node_similarity import return_probabilities, similar_nodes
 from dssl.methods.base import EncoderMethod
 from dssl.nn import health
 from dssl.nn.augment import mask_columns
@@ -74,7 +74,6 @@ from dssl.runtime import distributed
 from dssl.runtime.scale import IN_MEMORY, Scale
 
 CERTAIN = 1e-4  # δ is drawn between this and 1 minus this, as by the authors
-COLUMNS = 256  # nodes at a time whose walks are followed
 
 
 class Step(NamedTuple):
@@ -149,12 +148,8 @@ class GREET(EncoderMethod):
         super().__init__(encoder)
         if encoder.dim < 2:
             raise ConfigError("encoder.dim is 1, but the method greet splits the vector in two; use at least 2")
-        self.hops, self.high_pass_weight, self.temperature, self.positives = (
-            hops,
-            high_pass_weight,
-            temperature,
-            positives,
-        )
+        self.hops, self.high_pass_weight = hops, high_pass_weight
+        self.temperature, self.positives = temperature, positives
         self.rates = (feature_mask_1, link_drop_1), (feature_mask_2, link_drop_2)
         self.margins, self.encoding_dim, self.contrast_steps = (low_margin, high_margin), encoding_dim, contrast_steps
         self.anchors, self.pairs = anchors, pairs
@@ -328,39 +323,3 @@ def pivot_ranking(weights: Tensor, linked: Tensor, random: Tensor, low_margin: f
 def cosines(h: Tensor, first: Tensor, second: Tensor) -> Tensor:
     """Return the cosines of pairs of rows, shape ``(m,)``."""
     return F.cosine_similarity(h.index_select(0, first), h.index_select(0, second), dim=1)
-
-
-def return_probabilities(graph: Graph, length: int) -> NDArray[np.float32]:
-    """Return s: the probability that a walk is back after 1, 2, … steps, links taken both ways, ``(N, length)``.
-
-    With S = D^−½ A D^−½ it is the diagonal of S^t, and for t = a + b the product of S^a e_i and S^b e_i: half of the
-    steps are enough, and no power of S is held.
-
-    >>> return_probabilities(Graph.from_edges([0, 1], [1, 2]), 4).round(3).tolist()
-    [[0.0, 0.5, 0.0, 0.5], [0.0, 1.0, 0.0, 1.0], [0.0, 0.5, 0.0, 0.5]]
-    """
-    matrix = normalised_matrix(graph.undirected().adjacency())
-    found = np.zeros((graph.num_nodes, length), np.float32)
-    for begin in range(0, graph.num_nodes, COLUMNS):
-        nodes = np.arange(begin, min(begin + COLUMNS, graph.num_nodes))
-        before = np.zeros((graph.num_nodes, len(nodes)), np.float32)
-        before[nodes, np.arange(len(nodes))] = 1
-        for step in range(0, length, 2):
-            now = matrix @ before
-            found[nodes, step] = (before * now).sum(axis=0)
-            if step + 1 < length:
-                found[nodes, step + 1] = np.square(now).sum(axis=0)
-            before = now
-    return found
-
-
-def similar_nodes(graph: Graph, count: int) -> sparse.csr_array:
-    """Return ones at each node itself and at the nodes with the largest cosine of features, shape ``(N, N)``."""
-    from sklearn.neighbors import kneighbors_graph
-
-    own = sparse.eye_array(graph.num_nodes, dtype=np.float32, format="csr")
-    count = min(count, graph.num_nodes - 1)
-    if not count:
-        return own
-    x: Any = graph.x
-    return sparse.csr_array(own + kneighbors_graph(x, count, metric="cosine").astype(np.float32))
