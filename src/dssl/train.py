@@ -23,7 +23,6 @@ from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from dssl import rng
@@ -33,9 +32,9 @@ from dssl.kernels import buffers
 from dssl.methods import InPlaceMethod, Method
 from dssl.nn.batches import ALL
 from dssl.runtime import distributed
-from dssl.runtime.files import replacing
 from dssl.runtime.processes import threads
 from dssl.runtime.scale import IN_MEMORY, Scale
+from dssl.runtime.tensors import write_tensors
 
 Record = dict[str, float]
 
@@ -200,12 +199,10 @@ class Plateau:
 
 
 def _save(path: Path, method: nn.Module, optimizer: torch.optim.Optimizer, plateau: Plateau, done: int) -> None:
-    tensors = {f"method.{name}": value.contiguous() for name, value in method.state_dict().items()}
+    tensors = {f"method.{name}": value for name, value in method.state_dict().items()}
     for index, state in optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer.{index}.{name}": value.contiguous() for name, value in state.items()}
-    notes = {"epoch": str(done), "losses": plateau.to_text()}
-    with replacing(path) as temporary:
-        save_file({name: value.cpu().clone() for name, value in tensors.items()}, temporary, notes)
+        tensors |= {f"optimizer.{index}.{name}": value for name, value in state.items()}
+    write_tensors(path, tensors, {"epoch": str(done), "losses": plateau.to_text()})
 
 
 def _restore(path: Path, method: nn.Module, optimizer: torch.optim.Optimizer, plateau: Plateau) -> int:

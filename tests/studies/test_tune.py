@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from dssl.evaluation.probe import linear_probe
 from dssl.evaluation.splits import random_splits
 from dssl.runs import run_folder, workflow
 from dssl.studies import tune
+from dssl.studies.trials import STUDY
 
 SMALL = {"dim": 4, "hidden_dim": 4, "features": "raw", "epochs": 2, "num_factors": 2, "splits": 3, "seed": 1}
 VARIED = {"train.learning_rate": Range(0.001, 0.1), "encoder.dim": (2, 4, 8), "method.shift_scale": (0.2, 0.6)}
@@ -79,22 +82,42 @@ def test_an_interrupted_trial_is_done_again(tmp_path: Path, monkeypatch: pytest.
     assert tried(tmp_path / "parts") == tried(tmp_path / "whole")
 
 
-def test_a_trial_of_a_killed_process_is_done_again_and_one_of_a_living_is_left(tmp_path: Path) -> None:
+def test_a_trial_that_another_process_runs_is_left_to_it(tmp_path: Path) -> None:
+    search(tmp_path / "whole", 3)
     search(tmp_path / "s", 1)
-    study = optuna.load_study(study_name="dssl", storage=f"sqlite:///{tmp_path / 's' / tune.STUDY}")
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as living:
-        changes = []
-        for process in (dead, living):
-            trial = study.ask()
-            trial.set_user_attr("process", process.pid)
-            changes.append(tune._suggest(trial, VARIED))
-        search(tmp_path / "s", 2)
-        living.communicate(b"\n")
-    assert tried(tmp_path / "s")[1][0] == changes[0]
-    states = [trial.state.name for trial in study.get_trials()]
-    assert states == ["COMPLETE", "FAIL", "RUNNING", "COMPLETE"]
+    code = (
+        f"import pathlib; from dssl.runtime import files; "
+        f"held = files.locked(pathlib.Path({str(tmp_path / 's' / '.trial-1.lock')!r})); held.__enter__(); print(); input()"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        assert search(tmp_path / "s", 3).done == 2
+        other.kill()
+    assert search(tmp_path / "s", 3).done == 3  # the lock ended with its process
+    assert sorted(tried(tmp_path / "s"), key=str)[0] == sorted(tried(tmp_path / "whole"), key=str)[0]
+    assert [path.name for path in (tmp_path / "s").iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize("moment", ["add_trial", "set_user_attr"])
+def test_a_search_that_stops_inside_the_data_base_gives_the_same_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    search(tmp_path / "whole", 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(optuna.Study, moment, lambda *_, **__: os._exit(9) if os.getpid() != here else None)
+        here = os.getpid()
+        if not (child := os.fork()):
+            with suppress(BaseException):
+                search(tmp_path / "parts", 2)
+            os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    search(tmp_path / "parts", 2)
+    assert tried(tmp_path / "parts") == tried(tmp_path / "whole")
+    names = {"whole": [], "parts": []}
+    for name, found in names.items():
+        found += sorted(path.name for path in (tmp_path / name).iterdir())
+    assert names["whole"] == names["parts"]
 
 
 @pytest.fixture
@@ -194,8 +217,8 @@ def test_a_folder_of_another_search_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes" / "x.txt").touch()
     with pytest.raises(RunError, match="is not empty and holds no search"):
         search(tmp_path / "notes", 1)
-    (tmp_path / "s" / tune.STUDY).write_bytes(b"no data base" * 100)
-    with pytest.raises(RunError, match=r"study\.db cannot be read"):
+    (tmp_path / "s" / STUDY).write_bytes(b"no data base" * 100)
+    with pytest.raises(RunError, match=r"study\.db cannot be used"):
         search(tmp_path / "s", 1)
 
 

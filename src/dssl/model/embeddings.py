@@ -249,7 +249,7 @@ def _writing(path: Path) -> Iterator[Path]:
         with replacing(path) as temporary:
             yield temporary
     except OSError as error:
-        raise EmbeddingsError(f"cannot write {path}: {error.strerror or error}") from None
+        raise EmbeddingsError(f"cannot write {error.filename or path}: {error.strerror or error}") from None
 
 
 def _plain(ids: pa.Array) -> NDArray[Any]:

@@ -11,6 +11,7 @@ from dssl.config.toml import from_toml, to_toml
 from dssl.errors import DsslError, RunError
 from dssl.graph.preparation import Inputs
 from dssl.runtime import files
+from dssl.runtime.tensors import write_tensors
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -25,7 +26,6 @@ _JOINT = "joint."  # prefix of the tensors of input and projection
 def save_parts(folder: Path, config: Config, parts: Parts) -> None:
     """Write the settings, weights and feature columns of a fitted model to a folder."""
     import torch
-    from safetensors.torch import save_file
 
     tensors: dict[str, Tensor] = dict(parts.module.state_dict())
     if parts.joint is not None:
@@ -33,9 +33,7 @@ def save_parts(folder: Path, config: Config, parts: Parts) -> None:
     files.write_text(folder / CONFIG, to_toml(config))
     joint = {} if parts.joint is None else {"weights": parts.joint.parts.weights}
     files.write_json(folder / FEATURES, parts.inputs.to_json() | joint)
-    with files.replacing(folder / WEIGHTS) as path:
-        # Copies, since a custom encoder may contain a tensor twice, which the format rejects.
-        save_file({name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}, path)
+    write_tensors(folder / WEIGHTS, tensors)
 
 
 def read_config(folder: Path) -> Config:

@@ -365,5 +365,5 @@ class Metrics:
     def _write(self, record: dict[str, float]) -> None:
         self.waiting = None
         finite = {name: value if math.isfinite(value) else None for name, value in record.items()}
-        with self.path.open("a", encoding="utf-8") as handle:
+        with files.naming(self.path), self.path.open("a", encoding="utf-8") as handle:
             handle.write(json.dumps(finite) + "\n")

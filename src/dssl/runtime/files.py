@@ -25,6 +25,7 @@ from dssl.errors import RunError
 
 _EXCHANGE = 2  # of Linux's renameat2: the two names change places in one step
 _HERE = -100  # likewise: paths are relative to the working directory
+_TEMPORARY = re.compile(r"/\.[^/]+\.[0-9a-f]{6}-\d+")
 
 
 @contextmanager
@@ -33,18 +34,37 @@ def replacing(path: Path) -> Iterator[Path]:
 
     The temporary name keeps the suffix, since some writers choose the format by it. The umask decides the permissions.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _temporary(path, path.stem, path.suffix)
+    with naming(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = _temporary(path, path.stem, path.suffix)
+        try:
+            temporary.touch()
+            mode = stat.S_IMODE(temporary.stat().st_mode)
+            yield temporary
+            temporary.chmod(mode)  # some writers make a file for its owner alone, whatever the umask
+            with temporary.open("rb") as handle:
+                os.fsync(handle.fileno())
+            temporary.replace(path)
+        finally:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let an error of the system inside the block name ``path``, unless it names another file already.
+
+    The system reports a failed write, such as on a full disk, without the file; the temporary name of a file that is
+    being replaced means nothing to a user.
+    """
     try:
-        temporary.touch()
-        mode = stat.S_IMODE(temporary.stat().st_mode)
-        yield temporary
-        temporary.chmod(mode)  # some writers make a file for its owner alone, whatever the umask
-        with temporary.open("rb") as handle:
-            os.fsync(handle.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        yield
+    except OSError as error:
+        named = error.filename is not None and Path(os.fsdecode(error.filename))
+        if named and named != path and not _TEMPORARY.search(str(named)):
+            raise
+        number = error.errno or 0
+        raise OSError(number, os.strerror(number) if number else str(error), str(path)) from None
 
 
 @contextmanager
@@ -54,25 +74,26 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     On Linux the two change places in one step. Elsewhere the old folder is first renamed, and a process that is killed
     before the second step leaves it under a hidden name, which the next writer brings back.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _restore(path)
-    temporary = _temporary(path, path.name, ".new")
-    temporary.mkdir()
-    try:
-        yield temporary
-        for file in temporary.rglob("*"):
-            if file.is_file():
-                with file.open("rb") as handle:
-                    os.fsync(handle.fileno())
-        if not path.exists():
-            temporary.rename(path)
-        elif not _exchange(temporary, path):
-            old = path.with_name(f".{path.name}{_OLD}")
-            path.rename(old)
-            temporary.rename(path)
-            shutil.rmtree(old)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with naming(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _restore(path)
+        temporary = _temporary(path, path.name, ".new")
+        temporary.mkdir()
+        try:
+            yield temporary
+            for file in temporary.rglob("*"):
+                if file.is_file():
+                    with file.open("rb") as handle:
+                        os.fsync(handle.fileno())
+            if not path.exists():
+                temporary.rename(path)
+            elif not _exchange(temporary, path):
+                old = path.with_name(f".{path.name}{_OLD}")
+                path.rename(old)
+                temporary.rename(path)
+                shutil.rmtree(old)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 _OLD = ".old"
@@ -105,8 +126,11 @@ def _machine() -> str:
 
 
 def _temporary(path: Path, stem: str, suffix: str) -> Path:
-    """Return a hidden name for this process, and remove those of processes of this machine that have ended."""
-    pattern = re.compile(rf"\.{re.escape(stem)}\.{_machine()}-(\d+){re.escape(suffix)}")
+    """Return a hidden name for this process, and remove those of processes of this machine that have ended.
+
+    SQLite writes a journal next to its file.
+    """
+    pattern = re.compile(rf"\.{re.escape(stem)}\.{_machine()}-(\d+){re.escape(suffix)}(-journal)?")
     own = path.with_name(f".{stem}.{_machine()}-{os.getpid()}{suffix}")
     for entry in path.parent.iterdir():
         found = pattern.fullmatch(entry.name)

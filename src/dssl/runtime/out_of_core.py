@@ -12,10 +12,13 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dssl.runtime.files import naming
 
 AT_ONCE = 1 << 24  # bytes of a block of rows
 SMALL = 1 << 26  # bytes of a matrix that is kept in memory
@@ -35,10 +38,15 @@ class _Scratch(np.memmap[Any, np.dtype[Any]]):
 def scratch(shape: tuple[int, int]) -> NDArray[np.float32]:
     """Return a matrix of float32 zeros in a file without a name, which is deleted with the matrix (or its process).
 
-    It lies in the folder of `tempfile`: ``TMPDIR`` moves it to a larger disk.
+    It lies in the folder of `tempfile`: ``TMPDIR`` moves it to a larger disk. Its space is reserved here, since a full
+    disk that is found by writing to a map ends the process.
     """
-    file = tempfile.TemporaryFile(prefix="dssl-")  # noqa: SIM115 (it lives as long as the matrix)
-    file.truncate(max(4 * shape[0] * shape[1], 1))
+    size = max(4 * shape[0] * shape[1], 1)
+    with naming(Path(tempfile.gettempdir())):
+        file = tempfile.TemporaryFile(prefix="dssl-")  # noqa: SIM115 (it lives as long as the matrix)
+        file.truncate(size)
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, size)
     made = _Scratch(file, np.float32, "r+", shape=shape)
     made.file = file
     return made

@@ -14,6 +14,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from dssl.runtime.files import naming
+
 View = Literal["embedding", "trained", "factorwise"]
 LINK_AUC = {"link_auc": "probe_uniform_auc", "link_auc_degree": "probe_degree_auc"}
 
@@ -128,7 +130,7 @@ def append(path: Path, record: Record) -> None:
     """Add a line to a file of records; it is on the disk when this returns."""
     path.parent.mkdir(parents=True, exist_ok=True)
     line = json.dumps(record.to_json(), ensure_ascii=False, allow_nan=False)
-    with path.open("ab+") as file:
+    with naming(path), path.open("ab+") as file:
         end = file.seek(0, os.SEEK_END)
         if end:
             file.seek(end - 1)

@@ -20,14 +20,13 @@ after a kill, and several may run at once. With one worker, the trials depend on
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import tomli_w
@@ -47,16 +46,14 @@ from dssl.evaluation.splits import Protocol, Split
 from dssl.graph import Graph
 from dssl.graph.preparation import links
 from dssl.model.estimator import Embedder
-from dssl.rng import integer, stream
+from dssl.rng import stream
 from dssl.runtime import environment, files
 from dssl.runtime.processes import pool
 from dssl.studies.search_space import Space
-
-if TYPE_CHECKING:
-    import optuna
+from dssl.studies.trials import Proposal, Trials, number
 
 Select = Literal["validation", "effective-rank", "calinski-harabasz", "loss"]
-STUDY, TRIALS, RECIPE = "study.db", "trials.jsonl", "recipe.toml"
+TRIALS, RECIPE = "trials.jsonl", "recipe.toml"
 LAST_LOSSES = 10  # epochs that the loss is averaged over
 # Settings of the training that say how, not what: they have no place in a recipe.
 NOT_IN_RECIPES = ("device", "threads", "log_every", "checkpoint_every", "start_from")
@@ -120,22 +117,23 @@ def search(
         raise ConfigError(f"{trials} trials by {workers} workers cannot be; give at least one of each")
     config = config.model_copy(update={"graph": with_full_paths(config.graph)})
     judge = Judge(config, select)
-    graph = judge.check()
-    study = _open(folder, judge, varied, graph.fingerprint())
-    running: dict[Future[dict[str, Any]], optuna.Trial] = {}
-    with pool(workers) as submit:
+    asked = {"settings": to_toml(config), "select": select, "graph": judge.check().fingerprint()}
+    here = {path: _value(config, path) for path in varied}
+    start = here if all(_holds(varied[path], value) for path, value in here.items()) else None
+    known = Trials(folder, asked, varied=varied, start=start, seed=config.seed, minimize=select == "loss")
+    running: dict[Future[dict[str, Any]], Proposal] = {}
+    with pool(workers) as submit, known.proposals() as propose:
         while True:
-            left = trials - len(_done(study)) - len(running)
-            for _ in range(min(left, workers - len(running))):
-                trial = _ask(study, config.seed, len(_done(study)) + len(running))
-                running[submit(partial(judge, _suggest(trial, varied)))] = trial
+            while len(running) < workers and (proposal := propose(trials)) is not None:
+                running[submit(partial(judge, proposal.changes))] = proposal
             if not running:
                 break
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 found = future.result()
-                _tell(study, running.pop(future), found)
-                on_trial(len(_done(study)), found.get("value"), study.best_value if _complete(study) else None)
-    return _finish(study, folder, judge, varied, command)
+                known.add(running.pop(future), found)
+                best = [trial.value for trial in known.complete()[:1]]
+                on_trial(len(known.done()), found.get("value"), best[0] if best else None)
+    return _finish(known, judge, command)
 
 
 @dataclass(frozen=True)
@@ -240,48 +238,6 @@ def _graph(options: GraphSettings) -> Graph:
     return read_graph(options)
 
 
-def _open(folder: Path, judge: Judge, varied: Space, fingerprint: str) -> optuna.Study:
-    """Open the study of a folder, or make one; a study of something else is refused."""
-    import optuna
-
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    if folder.exists() and not folder.is_dir():
-        raise RunError(f"{folder} is a file; choose a folder with --out")
-    if folder.exists() and not (folder / STUDY).exists() and any(folder.iterdir()):
-        raise RunError(f"{folder} is not empty and holds no search; choose another folder with --out")
-    folder.mkdir(parents=True, exist_ok=True)
-    asked = {
-        "settings": to_toml(judge.config),
-        "select": judge.select,
-        "space": {path: asdict(part) if isinstance(part, Range) else list(part) for path, part in varied.items()},
-        "graph": fingerprint,
-    }
-    try:
-        study = optuna.create_study(
-            study_name="dssl",
-            storage=f"sqlite:///{folder / STUDY}",
-            direction="minimize" if judge.select == "loss" else "maximize",
-            load_if_exists=True,
-        )
-    except Exception as error:  # of SQLAlchemy or SQLite, by many names
-        raise RunError(f"{folder / STUDY} cannot be read ({type(error).__name__}); delete it, or use --out") from None
-    before = study.user_attrs.get("search")
-    if before is not None and json.loads(before) != asked:
-        different = [name for name, value in json.loads(before).items() if asked[name] != value]
-        raise RunError(
-            f"{folder} holds a search with other {' and '.join(different)}; choose another folder with --out"
-        )
-    if before is None:
-        study.set_user_attr("search", json.dumps(asked))
-        here = {path: _value(judge.config, path) for path in varied}
-        if all(_holds(varied[path], value) for path, value in here.items()):
-            study.enqueue_trial(here)
-    for trial in study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,)):
-        if not _alive(trial.user_attrs.get("process")):
-            _again(study, trial.number, trial.params)
-    return study
-
-
 def _value(config: Config, path: str) -> Any:
     section, _, leaf = path.partition(".")
     return getattr(getattr(config, section), leaf)
@@ -291,88 +247,26 @@ def _holds(part: tuple[Any, ...] | Range, value: Any) -> bool:
     return part.low <= value <= part.high if isinstance(part, Range) else value in part
 
 
-def _alive(process: int | None) -> bool:
-    """Whether a process runs on this machine."""
-    if process is None or process == os.getpid():
-        return False
-    try:
-        os.kill(process, 0)
-    except OSError:
-        return False
-    return True
-
-
-def _ask(study: optuna.Study, seed: int, number: int) -> optuna.Trial:
-    """Let Optuna propose a trial; the proposal depends on the seed, the number and the trials that have ended."""
-    import optuna
-
-    study.sampler = optuna.samplers.TPESampler(seed=integer(seed, "tune", number) % 2**32)
-    trial = study.ask()
-    trial.set_user_attr("process", os.getpid())
-    return trial
-
-
-def _suggest(trial: optuna.Trial, varied: Space) -> dict[str, Any]:
-    changes: dict[str, Any] = {}
-    for path, part in varied.items():
-        if isinstance(part, Range):
-            changes[path] = float(f"{trial.suggest_float(path, part.low, part.high, log=True):.3g}")
-        else:
-            changes[path] = trial.suggest_categorical(path, part)
-    trial.set_user_attr("changes", changes)
-    return changes
-
-
-def _tell(study: optuna.Study, trial: optuna.Trial, found: Mapping[str, Any]) -> None:
-    import optuna
-
-    for name, value in found.items():
-        if name != "value":
-            trial.set_user_attr(name, value)
-    if "error" in found:
-        study.tell(trial, state=optuna.trial.TrialState.FAIL)
-    else:
-        study.tell(trial, found["value"])
-
-
-def _again(study: optuna.Study, number: int, params: Mapping[str, Any]) -> None:
-    """Close a trial that was interrupted, and put its settings first in the queue."""
-    import optuna
-
-    study.tell(number, state=optuna.trial.TrialState.FAIL)
-    study.enqueue_trial(dict(params))
-
-
-def _complete(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
-    import optuna
-
-    return study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,))
-
-
-def _done(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
-    """Trials with a result, be it an error; not those that were interrupted."""
-    trials = study.get_trials(deepcopy=False)
-    return [trial for trial in trials if trial.state.is_finished() and {"measures", "error"} & trial.user_attrs.keys()]
-
-
-def _finish(study: optuna.Study, folder: Path, judge: Judge, varied: Space, command: str) -> Outcome:
+def _finish(known: Trials, judge: Judge, command: str) -> Outcome:
     """Write the trials and the recipe of the best one."""
-    done = _done(study)
-    lines = [{"number": t.number, "value": t.value, **t.user_attrs} for t in done]
+    done, folder = known.done(), known.folder
+    lines = [{"number": number(t), "value": t.value, **t.user_attrs} for t in done]
     files.write_text(folder / TRIALS, "".join(json.dumps(line) + "\n" for line in lines))
     failed = [str(trial.user_attrs["error"]) for trial in done if "error" in trial.user_attrs]
+    if not done:
+        raise RunError(f"all trials of {folder} are under way in other processes; wait for their end")
     if len(failed) == len(done):
         raise RunError(f"all {len(done)} trials failed, the first with: {failed[0]}")
-    changes: dict[str, Any] = study.best_trial.user_attrs["changes"]
+    best = known.complete()[0]
+    value, changes = float(best.value or 0.0), dict(best.user_attrs["changes"])
     name = _graph(judge.config.graph).name
-    found = f"{judge.select} {study.best_value:.4g}"
     header = {
         "title": f"{judge.config.method.name} on {name}: the best of {len(done)} trials by {judge.select}",
-        "source": f"{command or 'dssl tune'}, dssl {environment.version('dssl')}: {found}",
-        "notes": f"Varied: {', '.join(varied)}. The rest is as it was when the search began.",
+        "source": f"{command or 'dssl tune'}, dssl {environment.version('dssl')}: {judge.select} {value:.4g}",
+        "notes": f"Varied: {', '.join(known.varied)}. The rest is as it was when the search began.",
     }
     files.write_text(folder / RECIPE, recipe(changed(judge.config, changes), header))
-    return Outcome(folder, study.best_value, changes, len(done) - len(failed), failed)
+    return Outcome(folder, value, changes, len(done) - len(failed), failed)
 
 
 def recipe(config: Config, header: Mapping[str, str]) -> str:
