@@ -87,7 +87,8 @@ def test_a_trial_that_another_process_runs_is_left_to_it(tmp_path: Path) -> None
     search(tmp_path / "s", 1)
     code = (
         f"import pathlib; from dssl.runtime import files; "
-        f"held = files.locked(pathlib.Path({str(tmp_path / 's' / '.trial-1.lock')!r})); held.__enter__(); print(); input()"
+        f"held = files.locked(pathlib.Path({str(tmp_path / 's' / '.trial-1.lock')!r})); "
+        "held.__enter__(); print(); input()"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None

@@ -216,6 +216,13 @@ def id_chunks(source: Columns, column: pa.ChunkedArray, name: str) -> Iterator[p
         )
     if pa.types.is_dictionary(column.type):
         column = column.cast(kind)
+    if source.typed and is_text(kind):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid:
+            raise GraphError(
+                f"{source.title}: an id in column {name!r} is not UTF-8 text; write the file again as UTF-8"
+            ) from None
     try:
         yield from column.cast(pa.int64() if pa.types.is_integer(kind) else pa.string()).chunks
     except pa.ArrowInvalid:

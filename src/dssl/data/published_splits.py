@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +69,10 @@ def _linkx_splits(dataset: Dataset) -> list[Split]:
     path = _locate(f"{dataset.folder}/{file}") if file else None
     if path is None:
         return []
-    if hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != sha256:
         raise DatasetError(f"{path} is not the published split file (its SHA-256 differs); replace it")
-    parts = np.load(path, allow_pickle=True)
+    parts = np.load(io.BytesIO(content), allow_pickle=True)  # the bytes that were checked
     return [
         (
             np.asarray(part["train"], dtype=np.int64),

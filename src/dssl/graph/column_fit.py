@@ -166,6 +166,11 @@ class ColumnFit:
             read = {"number": numbers_of, "date": seconds_of, "flag": flags_of}[self.kind]
             self._add_numbers(read(self.name, values))
         elif self.kind == "vector":
+            if kind_of(values) != "vector":
+                raise GraphError(
+                    f"column {self.name!r} is of type {values.type}, and a vector is a list of numbers, which Parquet "
+                    "can hold; choose another type"
+                )
             self._length = self._length or _length(values)
         elif self.kind == "ignore":
             self.missing += len(values)

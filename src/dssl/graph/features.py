@@ -246,12 +246,12 @@ def encode_labels(values: pa.ChunkedArray | pa.Array, column: str) -> tuple[NDAr
     """
     labels = plain(values)
     if pa.types.is_floating(labels.type):
+        labels = labels.cast(pa.float64())  # not all functions of Arrow take half precision
         labels = pc.if_else(pc.is_nan(labels), None, labels)
-        fraction = pc.index(pc.not_equal(labels, pc.floor(labels)), True).as_py()
-        if fraction >= 0:
-            raise BadCell(
-                column, fraction, labels[fraction].as_py(), "is not a class; labels are text or whole numbers"
-            )
+        whole = pc.and_(pc.equal(labels, pc.floor(labels)), pc.less(pc.abs(labels), 2.0**63))
+        odd = pc.index(whole, False).as_py()
+        if odd >= 0:
+            raise BadCell(column, odd, labels[odd].as_py(), "is not a class; labels are text or whole numbers")
         labels = labels.cast(pa.int64())
     elif is_text(labels.type):
         text = labels.cast(pa.string())

@@ -93,10 +93,15 @@ def joined(device: str) -> Iterator[None]:
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """Make a `LostError` of SIGTERM, by which torchrun ends the others when one is lost, so that they can say so."""
+    """End with one line on SIGTERM, by which torchrun ends the others when one is lost.
+
+    An exception would not do: raised inside a destructor, Python prints and ignores it. Locks end with the process, and
+    files are replaced in one step.
+    """
 
     def stop(*_: Any) -> None:
-        raise LostError(_lost("SIGTERM"))
+        os.write(2, f"dssl: error: {_lost('SIGTERM')}\n".encode())
+        os._exit(2)
 
     if threading.current_thread() is not threading.main_thread():
         yield
