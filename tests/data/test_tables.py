@@ -474,3 +474,66 @@ def test_columns_without_information_are_left_out_and_noted(tmp_path):
         "since": "date",
         "age": "ignore",
     }
+
+
+SPACED = "source,target\nn1,n2 \nn2, n3\nn3,n1\n"
+
+
+def test_spaces_around_ids_are_counted_and_trimmed_on_request(tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text(SPACED)
+    kept = load(tmp_path / "edges.csv")
+    assert kept.ids.to_pylist() == [" n3", "n1", "n2", "n2 ", "n3"]
+    assert str(kept.history[-1]) == "2 ids with spaces around them, which --trim removes"
+    plain = load(tmp_path / "edges.csv", trim=True)
+    assert plain.ids.to_pylist() == ["n1", "n2", "n3"]
+    assert plain.num_edges == 3
+    assert not plain.history
+
+
+@pytest.mark.parametrize("number", [True, False])
+def test_trimmed_ids_meet_those_of_the_node_table(tmp_path: Path, number: bool) -> None:
+    word = "" if number else "n"
+    (tmp_path / "edges.csv").write_text(f"source,target\n{word}1,{word}2 \n{word}2, {word}3\n")
+    (tmp_path / "nodes.csv").write_text(f"id,a\n{word}3 ,1\n{word}2,0\n {word}1,4\n")
+    graph = load(tmp_path / "edges.csv", nodes=tmp_path / "nodes.csv", trim=True)
+    assert graph.ids.to_pylist() == ([3, 2, 1] if number else ["n3", "n2", "n1"])
+    alone = load(tmp_path / "edges.csv", trim=True)
+    assert alone.ids.to_pylist() == ([1, 2, 3] if number else ["n1", "n2", "n3"])
+
+
+def test_an_id_of_spaces_is_missing_once_trimmed(tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text("source,target\nn1,n2\nn2,   \n")
+    with pytest.raises(GraphError, match=r"line 3, column 'target': the id is missing"):
+        load(tmp_path / "edges.csv", trim=True)
+
+
+@pytest.mark.parametrize(
+    ("label", "words"),
+    [
+        (pa.array([1.0, float("inf"), 2.0]), "is not a class"),
+        (pa.array([1.0, 1e19, 2.0]), "is not a class"),
+        (pa.array([1.0, 1.5, 2.0], pa.float16()), "is not a class"),
+        (pa.array([b"a", b"\xff", b"b"]).view(pa.string()), "not UTF-8"),
+    ],
+)
+def test_labels_that_are_no_classes(tmp_path: Path, label: pa.Array, words: str) -> None:
+    edges = pa.table({"source": [0, 1], "target": [1, 2]})
+    nodes = pa.table({"id": [0, 1, 2], "label": label})
+    with pytest.raises(GraphError, match=words):
+        from_tables(edges, nodes)
+    found = from_tables(edges, nodes.set_column(1, "label", pa.array([1, 0, 1], pa.float16())))
+    assert found.y.tolist() == [1, 0, 1]
+
+
+def test_ids_that_are_not_utf8_and_weights_beyond_single_precision(tmp_path: Path) -> None:
+    odd = pa.array([b"a", b"\xff"]).view(pa.string())
+    with pytest.raises(GraphError, match=r"an id in column 'source' is not UTF-8 text"):
+        from_tables(pa.table({"source": odd, "target": ["a", "b"]}))
+    with pytest.raises(GraphError, match=r"column 'weight': the weight 1e\+39 is not allowed"):
+        from_tables({"source": [0, 1], "target": [1, 2], "weight": [1.0, 1e39]})
+
+
+def test_a_text_column_is_no_vector(tmp_path: Path) -> None:
+    nodes = {"id": [0, 1], "a": ["x", "y"]}
+    with pytest.raises(GraphError, match=r"column 'a' is of type string, and a vector is a list of numbers"):
+        from_tables({"source": [0], "target": [1]}, nodes, column_types={"a": "vector"})

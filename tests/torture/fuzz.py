@@ -224,7 +224,7 @@ def _refusable(work: Work) -> None:
 def _check_line(error: Exception) -> None:
     text = " ".join(str(error).split())
     assert text, f"an empty message: {error!r}"
-    assert len(text) < 2000, f"a message of {len(text)} characters: {text[:200]}"
+    assert len(text) < 10_000, f"a message of {len(text)} characters: {text[:200]}"
 
 
 def batch(target: Target, number: int, count: int, *, state: Path, folder: Path, log: Path) -> None:

@@ -114,6 +114,7 @@ FILE_OPTIONS = {
     "header": Annotated[
         bool | None, typer.Option("--header/--no-header", help="Column names in the first line; default: detected.")
     ],
+    "trim": Annotated[bool | None, typer.Option("--trim", help="Remove spaces around node ids.")],
 }
 
 

@@ -41,6 +41,7 @@ class ReadOptions(Section):
     header: bool | None = setting(
         None, "Whether the first line of the edge file holds column names; default: detected."
     )
+    trim: bool | None = setting(None, "Whether spaces around node ids are removed; default: they are part of the id.")
     directed: bool = setting(
         False, "Whether edge directions are kept; otherwise every edge counts both ways.", scope=Scope.MODEL
     )

@@ -144,12 +144,12 @@ class ParquetColumns:
         self.title = str(path)
         try:
             self._file = pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)  # or it keeps all that it read
-        except (pa.ArrowException, OSError) as error:
+            self.names = self._file.schema_arrow.names
+        except (pa.ArrowException, OSError, ValueError) as error:  # the last: a name that is not UTF-8
             raise GraphError(
                 f"{path} is not a Parquet file ({one_line(error)}); write it again, "
                 "or use the extension of its real format"
             ) from None
-        self.names = self._file.schema_arrow.names
         self.num_rows = int(self._file.metadata.num_rows)
         refuse_repeats(self.names, self.title)
 

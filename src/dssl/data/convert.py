@@ -91,10 +91,9 @@ def checked_matrix(matrix: Any, title: str = "the matrix") -> Any:
     """Return a sparse matrix of real numbers whose parts fit together; compiled loops do not check indices."""
     if len(matrix.shape) != 2:
         raise GraphError(f"{title} has {len(matrix.shape)} dimensions; give a matrix")
-    if not (
-        np.issubdtype(matrix.dtype, np.floating) or np.issubdtype(matrix.dtype, np.integer) or matrix.dtype == bool
-    ):
-        raise GraphError(f"{title} holds values of type {matrix.dtype}; give real numbers")
+    real = matrix.dtype == bool or any(np.issubdtype(matrix.dtype, kind) for kind in (np.floating, np.integer))
+    if not real or matrix.dtype == np.float16:  # SciPy computes nothing in half precision
+        raise GraphError(f"{title} holds values of type {matrix.dtype}; give real numbers, such as float32")
     try:
         if hasattr(matrix, "check_format"):
             matrix.check_format(full_check=True)

@@ -15,12 +15,13 @@ from dssl.data.columns import Columns, choose_column
 from dssl.data.text import SOURCES, TARGETS, NotIntegers
 from dssl.errors import GraphError
 from dssl.graph.column_fit import is_text
-from dssl.graph.features import INTEGER
+from dssl.graph.features import INTEGER, as_integers
 from dssl.graph.kinds import check_names, sorted_kinds
 
 if TYPE_CHECKING:
     from dssl.kernels.id_table import IdTable
 
+LARGEST = float(np.finfo(np.float32).max)  # weight
 WEIGHTS = ("weight", "weights", "edge_weight", "w")
 
 
@@ -88,7 +89,9 @@ class Links:
     kind_names: tuple[str, ...] | None = None
 
 
-def read_links(edges: Columns, columns: EdgeColumns, known: pa.Array | None, nodes: str) -> Links:
+def read_links(
+    edges: Columns, columns: EdgeColumns, known: pa.Array | None, nodes: str, *, trim: bool = False
+) -> Links:
     """Read all edges as positions.
 
     Args:
@@ -96,9 +99,10 @@ def read_links(edges: Columns, columns: EdgeColumns, known: pa.Array | None, nod
         columns: its columns.
         known: ids of the node table; every other id is refused. Without it, ids are numbered in ascending order.
         nodes: what messages call the node table.
+        trim: whether spaces around ids are removed.
     """
-    if known is not None and known.type == pa.string():
-        return _stream(edges, columns, known, nodes, integers=False)
+    if trim or (known is not None and known.type == pa.string()):
+        return _stream(edges, columns, known, nodes, integers=False, trim=trim)
     try:
         return _stream(edges, columns, known, nodes, integers=True)
     except NotIntegers:
@@ -107,7 +111,9 @@ def read_links(edges: Columns, columns: EdgeColumns, known: pa.Array | None, nod
         return _stream(edges, columns, known, nodes, integers=False)
 
 
-def _stream(edges: Columns, columns: EdgeColumns, known: pa.Array | None, nodes: str, *, integers: bool) -> Links:
+def _stream(
+    edges: Columns, columns: EdgeColumns, known: pa.Array | None, nodes: str, *, integers: bool, trim: bool = False
+) -> Links:
     ends = (columns.source, columns.target)
     positions = {name: _Growing(np.int32) for name in ends}
     weights, kinds = _Growing(np.float32), _Kinds(f"{edges.title}, column {columns.kind!r}")
@@ -117,9 +123,11 @@ def _stream(edges: Columns, columns: EdgeColumns, known: pa.Array | None, nodes:
     numbers, texts = ([] if name is None else [name] for name in (columns.weight, columns.kind))
     for block in edges.blocks(ends, numbers, texts, integers=integers):
         for name in ends:
-            refuse_missing(edges, block[name], name, row)
+            column = trimmed(block[name]) if trim else block[name]
+            refuse_missing(edges, column, name, row)
             at = row
-            for chunk in id_chunks(edges, block[name], name):
+            for read in id_chunks(edges, column, name):
+                chunk = as_integers(read) if trim and kind == pa.int64() and is_text(read.type) else read
                 if table is None:
                     kind = chunk.type
                     table = table_of(kind)
@@ -141,7 +149,8 @@ def _stream(edges: Columns, columns: EdgeColumns, known: pa.Array | None, nodes:
     codes, names = (None, None) if columns.kind is None else kinds.finish()
     if known is not None or table is None:
         return Links(known, source, target, strengths, codes, names)
-    ids, rank = _sorted(table.ids())
+    found_ids = table.ids()
+    ids, rank = _sorted(as_integers(found_ids) if trim and is_text(found_ids.type) else found_ids)
     del table
     for end in (source, target):
         _renumber(end, rank)
@@ -229,6 +238,15 @@ def id_chunks(source: Columns, column: pa.ChunkedArray, name: str) -> Iterator[p
         raise GraphError(f"{source.title}: an id in column {name!r} is 2**63 or more; turn the ids into text") from None
 
 
+def trimmed(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of ids without spaces around text; an id of spaces alone is missing."""
+    kind = _plain_type(column.type)
+    if not is_text(kind):
+        return column
+    text = pc.utf8_trim_whitespace(column.cast(kind))
+    return pc.if_else(pc.equal(text, ""), None, text)
+
+
 def refuse_missing(source: Columns, column: pa.ChunkedArray, name: str, row: int) -> None:
     """Refuse a missing id; ``row`` is the number of the first row of the column."""
     if column.null_count:
@@ -271,11 +289,11 @@ def _checked_weights(edges: Columns, column: pa.ChunkedArray, name: str, row: in
         raise GraphError(
             f"{edges.title}: the weights in column {name!r} are of type {column.type}; turn them into numbers"
         ) from None
-    if values.size and not (values.min() >= 0 and values.max() < np.inf):  # false for NaN, as a missing value is too
-        at = row + int(np.flatnonzero(~(np.isfinite(values) & (values >= 0)))[0])
+    if values.size and not (values.min() >= 0 and values.max() <= LARGEST):  # false for NaN, as a missing value is too
+        at = row + int(np.flatnonzero(~((values >= 0) & (values <= LARGEST)))[0])
         raise GraphError(
             f"{edges.title}, {edges.place(at)}, column {name!r}: the weight {edges.shown(at, name)} is not allowed; "
-            "weights are finite numbers, not negative"
+            "weights are finite numbers of single precision, not negative"
         )
     return values.astype(np.float32)
 

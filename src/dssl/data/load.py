@@ -37,6 +37,7 @@ def load(
     feature_columns: Sequence[str] | None = None,
     column_types: Mapping[str, str] | None = None,
     header: bool | None = None,
+    trim: bool | None = None,
     directed: bool = False,
     self_loops: SelfLoops = "remove",
     encoding: Encoding | None = None,
@@ -64,6 +65,7 @@ def load(
         column_types: type of each named column of the node table: number, flag, category, text, date, vector or
             ignore; by default the values decide (`dssl inspect` shows the decisions).
         header: whether the first line of a text edge list names the columns; by default this is detected.
+        trim: remove spaces around node ids; by default they are part of the id, and the graph's history counts them.
         directed: keep the direction of edges; otherwise each counts both ways.
         self_loops: remove or keep self loops.
         encoding: encoding of an earlier node table, to be applied to this one.
@@ -80,6 +82,7 @@ def load(
         feature_columns=None if feature_columns is None else tuple(feature_columns),
         column_types=column_types_of(column_types),
         header=header,
+        trim=trim,
         directed=directed,
         self_loops=self_loops,
     )

@@ -5,7 +5,7 @@ Nothing is guessed silently: unclear or wrong input is refused in one line with 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from dssl.data.edge_list import (
     read_links,
     refuse_missing,
     table_of,
+    trimmed,
     usual_column,
 )
 from dssl.data.feature_blocks import LONG, encode_blocks
@@ -70,6 +71,7 @@ def from_tables(
     label_column: str | None = None,
     feature_columns: Sequence[str] | None = None,
     column_types: Mapping[str, str] | None = None,
+    trim: bool | None = None,
     directed: bool = False,
     self_loops: SelfLoops = "remove",
     encoding: Encoding | None = None,
@@ -88,6 +90,7 @@ def from_tables(
         label_column: column of the node table with the classes.
         feature_columns: columns of the node table that become features.
         column_types: type of each named column of the node table.
+        trim: remove spaces around node ids.
         directed: keep the direction of edges.
         self_loops: remove or keep edges from a node to itself.
         encoding: how an earlier node table was turned into features.
@@ -106,6 +109,7 @@ def from_tables(
         label_column=label_column,
         feature_columns=None if feature_columns is None else tuple(feature_columns),
         column_types=column_types_of(column_types),
+        trim=trim,
         directed=directed,
         self_loops=self_loops,
     )
@@ -164,13 +168,13 @@ def _build(
     )
     if nodes is None:
         _refuse_node_options(options, encoding)
-        links = read_links(edges, columns, None, "")
+        links = read_links(edges, columns, None, "", trim=bool(options.trim))
         if not links.source.size:
             raise GraphError(f"{edges.title} holds no edges; give at least one, or a node table")
         table = NodeTable(links.ids, None, None, None, None, None)
     else:
         table = read_node_table(nodes, options, encoding, text_ids=has_text_ids(edges, columns))
-        links = read_links(edges, columns, table.ids, nodes.title)
+        links = read_links(edges, columns, table.ids, nodes.title, trim=bool(options.trim))
     graph = Graph.from_edges(
         links.source,
         links.target,
@@ -188,7 +192,7 @@ def _build(
         encoding=table.encoding,
         name=name,
     )
-    notes = (*table.notes, *_unused(edges, columns))
+    notes = (*table.notes, *_unused(edges, columns), *_spaced(table.ids))
     return graph.replace(history=(*graph.history, *notes)) if notes else graph
 
 
@@ -199,6 +203,14 @@ def _unused(edges: Columns, columns: EdgeColumns) -> tuple[Change, ...]:
         return ()
     shown = ", ".join(map(repr, rest[:5])) + (", …" if len(rest) > 5 else "")
     return (Change(f"edge columns left out: {shown}; weight_column takes one as the weight", len(rest)),)
+
+
+def _spaced(ids: pa.Array) -> Iterator[Change]:
+    """A note on ids such as ``"n39 "``, which are other nodes than those without the space."""
+    if ids.type == pa.string():
+        count = pc.sum(pc.not_equal(ids, pc.utf8_trim_whitespace(ids))).as_py()
+        if count:
+            yield Change("ids with spaces around them, which --trim removes", count)
 
 
 def _refuse_node_options(options: ReadOptions, encoding: Encoding | None) -> None:
@@ -240,7 +252,7 @@ def read_node_table(nodes: Columns, options: ReadOptions, encoding: Encoding | N
         table = nodes.read(_node_types(key, label, encoding, kinds))
     if not table.num_rows:
         raise GraphError(f"{nodes.title} holds no nodes; give at least one row")
-    ids = _node_ids(nodes, table, key, text_ids)
+    ids = _node_ids(nodes, table, key, text_ids, trim=bool(options.trim))
     try:
         if isinstance(nodes, ParquetColumns) and long:
             x, names, fitted = encode_blocks(nodes.parts, nodes.num_rows, chosen, encoding, kinds=kinds)
@@ -274,8 +286,8 @@ def _node_types(
     return types | {key: pa.string()} | ({label: pa.string()} if label is not None else {})
 
 
-def _node_ids(nodes: Columns, table: pa.Table, key: str, text_ids: bool) -> pa.Array:
-    column = table[key]
+def _node_ids(nodes: Columns, table: pa.Table, key: str, text_ids: bool, *, trim: bool) -> pa.Array:
+    column = trimmed(table[key]) if trim else table[key]
     if not nodes.typed:
         column = pc.if_else(pc.equal(column, ""), None, column)
     refuse_missing(nodes, column, key, 0)

@@ -1,0 +1,86 @@
+"""The page ``results/torture.md``, made from the stored cases alone."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator
+from typing import Any
+
+TITLES = {
+    "kills": (
+        "a",
+        "Kills",
+        "Killed at an operation on files, some inside a write; the same command again ends with the same bytes.",
+    ),
+    "errors": (
+        "b",
+        "Failing operations",
+        "ENOSPC, EIO or EACCES at an operation; one line, and the same command again ends with the same bytes.",
+    ),
+    "fuzz": ("c", "Inputs", "Nearly right and damaged inputs; accepted, or refused in one line."),
+    "options": (
+        "d",
+        "Settings",
+        "Random settings of all methods and encoders on odd graphs; exit code 0, or 2 with one line.",
+    ),
+    "jobs": (
+        "e",
+        "torchrun",
+        "One of two processes is killed in training; the same command again ends with the same vectors.",
+    ),
+    "soak": ("f", "Soak", "Rounds of commands in one process; memory and open files do not grow."),
+}
+
+
+def markdown(rows: list[dict[str, Any]]) -> str:
+    """Return the page."""
+    return "\n".join(_lines(rows)) + "\n"
+
+
+def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
+    from dssl.runtime.environment import version
+
+    total, bad = sum(row["cases"] for row in rows), sum(len(row["problems"]) for row in rows)
+    yield "# Torture"
+    yield ""
+    yield f"`make torture` writes this page. {total:,} cases, {bad:,} problems. A problem is a traceback, crash, hang, torn or temporary"
+    yield "file, a line without the name of its file, or other bytes than those of an uninterrupted command."
+    yield ""
+    yield f"dssl {version('dssl')}, Python {platform.python_version()}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores, one process at a time."
+    for name, (letter, title, words) in TITLES.items():
+        found = [row for row in rows if row["campaign"] == name]
+        if not found:
+            continue
+        yield from ("", f"## ({letter}) {title}", "", words, "")
+        counted = name in ("fuzz", "options")
+        head = ["", "cases", *(("accepted", "refused") if counted else ()), "problems", "seconds"]
+        yield f"| {' | '.join(head)} |"
+        yield f"| --- |{' --: |' * (len(head) - 1)}"
+        for part in [*dict.fromkeys(row["name"] for row in found), "all"]:
+            of = [row for row in found if part in (row["name"], "all")]
+            cells = [f"{sum(row['cases'] for row in of):,}"]
+            cells += [f"{sum(row.get(kind, 0) for row in of):,}" for kind in ("accepted", "refused")] if counted else []
+            cells += [f"{sum(len(row['problems']) for row in of):,}", f"{sum(row['seconds'] for row in of):,.0f}"]
+            yield f"| {part} | {' | '.join(cells)} |"
+        yield from _more(name, found)
+        problems = [(row["key"], text) for row in found for text in row["problems"]]
+        if problems:
+            yield ""
+            yield from (f"- `{key}`: {' '.join(text.split())[:300].replace('|', '/')}" for key, text in problems[:20])
+
+
+def _more(name: str, found: list[dict[str, Any]]) -> Iterator[str]:
+    if name == "soak":
+        row = found[-1]
+        yield from (
+            "",
+            f"Largest memory: {row['middle_mb']} MB in the second third of the rounds, {row['last_mb']} MB in the last.",
+        )
+    if name == "jobs":
+        yield from ("", f"Longest time from the kill to the end of the job: {max(row['end'] for row in found):.1f} s.")
+    if name == "fuzz":
+        yield from (
+            "",
+            "Batches of 200 inputs are numbered from 0; the seed of an input is the reader, the batch and its number.",
+        )
