@@ -8,7 +8,7 @@ export DSSL_DATA ?= $(abspath ../shared/datasets)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check format lint words types unit js docs generate dist slow mutants bench results clean
+.PHONY: help venv demo test check format lint words types audit unit js docs generate dist slow mutants torture bench results clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -27,7 +27,7 @@ demo: venv ## embed Python's standard library as a graph, evaluate, and write a 
 
 test: check ## format, lint, types, JavaScript and tests, as in CI
 
-check: format lint words types js unit
+check: format lint words types audit js unit
 
 format: venv
 	$(BIN)/ruff format --check .
@@ -40,6 +40,9 @@ words: venv
 
 types: venv
 	$(BIN)/mypy
+
+audit: venv ## known vulnerabilities of the tested versions; skipped without a network
+	$(BIN)/python tests/audit.py
 
 unit: venv
 	$(BIN)/pytest -n 2 --cov --cov-report=
@@ -81,6 +84,9 @@ slow: venv ## the tests that take long
 
 mutants: venv ## deliberate mistakes in the methods, one at a time: do the tests fail? Writes results/mutants.md
 	$(BIN)/python tests/mutants.py
+
+torture: venv ## kills, full disks, damaged inputs, random settings, torchrun, soak; resumes; writes results/torture.md (about an hour)
+	$(BIN)/python -m tests.torture
 
 bench: venv ## speed and memory, each compared with an alternative in the same run; writes to results/ (about 45 minutes)
 	$(BIN)/python benchmarks/ingest.py

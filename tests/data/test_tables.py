@@ -533,6 +533,14 @@ def test_ids_that_are_not_utf8_and_weights_beyond_single_precision(tmp_path: Pat
         from_tables({"source": [0, 1], "target": [1, 2], "weight": [1.0, 1e39]})
 
 
+def test_a_column_is_not_both_weight_and_end() -> None:
+    edges = {"source": ["a", "b"], "weight": ["b", "c"]}
+    assert from_tables(edges).ids.to_pylist() == ["a", "b", "c"]
+    for given in ({"weight_column": "weight"}, {"target_column": "weight", "weight_column": "weight"}):
+        with pytest.raises(GraphError, match=r"cannot be both (weight and end of an edge|source and target)"):
+            from_tables(edges, **given)
+
+
 def test_a_text_column_is_no_vector(tmp_path: Path) -> None:
     nodes = {"id": [0, 1], "a": ["x", "y"]}
     with pytest.raises(GraphError, match=r"column 'a' is of type string, and a vector is a list of numbers"):

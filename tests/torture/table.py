@@ -44,10 +44,11 @@ def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
     total, bad = sum(row["cases"] for row in rows), sum(len(row["problems"]) for row in rows)
     yield "# Torture"
     yield ""
-    yield f"`make torture` writes this page. {total:,} cases, {bad:,} problems. A problem is a traceback, crash, hang, torn or temporary"
-    yield "file, a line without the name of its file, or other bytes than those of an uninterrupted command."
+    yield f"`make torture` writes this page. {total:,} cases, {bad:,} problems. A problem is a traceback, crash, hang,"
+    yield "torn or temporary file, a line that names no file, or other bytes than those of an uninterrupted command."
     yield ""
-    yield f"dssl {version('dssl')}, Python {platform.python_version()}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores, one process at a time."
+    system = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    yield f"dssl {version('dssl')}, {system}, one process at a time."
     for name, (letter, title, words) in TITLES.items():
         found = [row for row in rows if row["campaign"] == name]
         if not found:
@@ -75,7 +76,7 @@ def _more(name: str, found: list[dict[str, Any]]) -> Iterator[str]:
         row = found[-1]
         yield from (
             "",
-            f"Largest memory: {row['middle_mb']} MB in the second third of the rounds, {row['last_mb']} MB in the last.",
+            f"Largest memory: {row['middle_mb']} MB in the second third, {row['last_mb']} MB in the last.",
         )
     if name == "jobs":
         yield from ("", f"Longest time from the kill to the end of the job: {max(row['end'] for row in found):.1f} s.")

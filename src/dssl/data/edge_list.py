@@ -55,9 +55,13 @@ def edge_columns(
         raise GraphError(f"{edges.title}: the column {kind!r} cannot be the kind and something else; choose another")
     if weight is None:
         nameless = edges.names == ["1", "2", "3"] and (source, target) in (("1", "2"), ("2", "1"))
-        free = [name for name in edges.names if name != kind]
+        free = [name for name in edges.names if name not in (source, target, kind)]
         third = "3" if nameless and kind != "3" else None
         weight = third or next((name for name in free if name.lower() in WEIGHTS), None)
+    elif weight in (source, target):
+        raise GraphError(
+            f"{edges.title}: the column {weight!r} cannot be both weight and end of an edge; choose another"
+        )
     return EdgeColumns(source, target, weight, kind)
 
 
