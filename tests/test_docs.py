@@ -49,3 +49,16 @@ def test_every_page_is_linked_or_in_the_navigation() -> None:
         if page.parent.name in {"methods", "decisions"} and page.name != "README.md":
             continue  # added by docs/site/hooks.py
         assert page.relative_to(DOCS).as_posix() in navigation, f"{page.name} is missing in mkdocs.yml"
+
+
+def test_the_container_copies_files_that_exist() -> None:
+    root = DOCS.parent
+    lines = (root / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    copied = [
+        name for line in lines if line.startswith("COPY ") and "--from" not in line for name in line.split()[1:-1]
+    ]
+    kept = (root / ".dockerignore").read_text(encoding="utf-8").split()
+    assert copied
+    for name in copied:
+        assert (root / name).exists()
+        assert f"!{name}" in kept

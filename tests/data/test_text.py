@@ -60,7 +60,7 @@ def test_the_header_can_be_told(tmp_path):
     for header, names, rows in ((True, ["a", "b"], 1), (False, ["1", "2"], 2)):
         columns = TextColumns(path, ".csv", header=header, wanted=[], edges=True)
         assert columns.names == names
-        assert sum(block.num_rows for block in columns.blocks(names, [], integers=False)) == rows
+        assert sum(block.num_rows for block in columns.blocks(names, [], [], integers=False)) == rows
 
 
 def test_endings(tmp_path):

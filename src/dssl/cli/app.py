@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -68,6 +69,7 @@ Preset = Annotated[str | None, typer.Option(help="Named settings: default or pap
 Recipe = Annotated[str | None, typer.Option(help="Published settings (see dssl recipes), or a .toml file.")]
 ConfigFile = Annotated[Path | None, typer.Option(metavar="FILE.toml", help="File with settings.")]
 Seed = Annotated[int | None, typer.Option(help="Random seed; the same seed gives the same result. Default 0.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]
 Separate = Annotated[
     bool, typer.Option("--separate", help="Take the files as a whole graph, not as additions to the fitted one.")
 ]
@@ -149,6 +151,13 @@ def other_graph(read: Read) -> GraphSettings | None:
     from dssl.config.resolve import resolve
 
     return None if read["graph.source"] is None else resolve(read).graph
+
+
+def environment_flags() -> dict[str, Any]:
+    """Settings from environment variables, by dotted path; given options replace them."""
+    from dssl.config.environment import from_environment
+
+    return from_environment(os.environ)
 
 
 def note(sentence: str) -> None:

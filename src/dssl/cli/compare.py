@@ -28,6 +28,7 @@ from dssl.cli.app import (
     Settings,
     Workers,
     app,
+    environment_flags,
     parts,
     reads_graph,
 )
@@ -79,6 +80,7 @@ def tune(
         "recipe": recipe,
         "seed": seed,
     }
+    flags = environment_flags() | {path: value for path, value in flags.items() if value is not None}
     resolved = resolve(flags, file=config, settings=settings or [])
     given = [path for path, value in flags.items() if value is not None]
     given += [locate(text.partition("=")[0].strip()) for text in settings or []]

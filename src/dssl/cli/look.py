@@ -2,23 +2,44 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from dssl.cli.app import Quiet, Read, Run, Runs, app, print_settings, reads_graph
+from dssl.cli.app import Json, Quiet, Read, Run, Runs, app, print_settings, reads_graph
 
 PANEL = "Look"
 
 
 @app.command(rich_help_panel=PANEL)
-def info(folder: Run) -> None:
+def info(folder: Run, *, as_json: Json = False) -> None:
     """Show the content of a run folder."""
-    from dssl.cli import output
+    from dssl.cli import json_output, output
 
-    output.info(folder)
+    if as_json:
+        json_output.info(folder)
+    else:
+        output.info(folder)
+
+
+@app.command(rich_help_panel=PANEL)
+def card(
+    folder: Run,
+    *,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Markdown file; default: standard output.")
+    ] = None,
+) -> None:
+    """Write a model card: data, settings, training, evaluation and limits of a run as Markdown."""
+    from dssl.runs.card import card as text_of
+    from dssl.runtime import files
+
+    text = text_of(folder)
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        files.write_text(out, text)
 
 
 @app.command(rich_help_panel=PANEL)
@@ -78,16 +99,16 @@ def explore(
 def inspect(
     *,
     read: Read,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Describe a graph before training: size, degrees, and the encoding of each column of the node table."""
-    from dssl.cli import output
+    from dssl.cli import json_output, output
     from dssl.config.resolve import resolve
     from dssl.data import inspection
 
     found = inspection.inspect(resolve(read).graph)
     if as_json:
-        typer.echo(json.dumps(found.to_json()))
+        json_output.print_json(found.to_json())
     else:
         output.inspection(found)
 
@@ -124,6 +145,26 @@ def recipes(
         output.recipes()
     else:
         typer.echo(packaged.recipe_text(packaged.split_recipe(name)[0]), nl=False)
+
+
+configuration = typer.Typer(help="Configuration files.", context_settings={"help_option_names": ["-h", "--help"]})
+app.add_typer(configuration, name="config", rich_help_panel=PANEL)
+
+
+@configuration.callback()
+def _configuration() -> None:
+    pass
+
+
+@configuration.command()
+def check(file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="File with settings, or a recipe.")]) -> None:
+    """Check a configuration file without training; all problems are in one line."""
+    from dssl.config.fields import changed
+    from dssl.config.resolve import resolve
+
+    found = resolve({}, file=file)
+    others = ", ".join(f"{path}={value}" for path, value in changed(found).items())
+    typer.echo(f"{file}: valid, method {found.method.name}; {others or 'all settings have their defaults'}")
 
 
 @app.command(rich_help_panel=PANEL)

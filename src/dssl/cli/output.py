@@ -23,6 +23,7 @@ from dssl.runs import records, run_folder, workflow
 if TYPE_CHECKING:
     from dssl.config.schema import GraphSettings
     from dssl.data.inspection import Inspection
+    from dssl.model.alignment import Drift
     from dssl.studies.compare import Comparison
     from dssl.studies.tune import Outcome
 
@@ -47,6 +48,17 @@ def outcome(found: workflow.Outcome, *, quiet: bool) -> None:
     table.add_row("folder", escape(str(found.folder)))
     table.add_row("next", escape(shlex.join(["dssl", "evaluate", str(found.folder)])))
     _out().print(table)
+
+
+def drift(found: Drift, out: Path) -> None:
+    """Print how much vectors changed between two runs."""
+    table = _pairs()
+    table.add_row("vectors", escape(f"{out}, in the axes of the old ones"))
+    table.add_row("nodes", f"{found.shared:,} shared, {found.added:,} added, {found.removed:,} removed")
+    table.add_row("moved", f"{found.moved:,} nodes with a cosine to their old vector below {found.limit:g}")
+    table.add_row("cosine", ", ".join(f"{float(q):.0%} below {value:.3f}" for q, value in found.quantiles.items()))
+    table.add_row("most", escape(", ".join(f"{node} ({cosine:.2f})" for node, cosine in found.most)))
+    _out().print(table, highlight=False)
 
 
 def tuned(found: Outcome, *, graph: GraphSettings, select: str, quiet: bool) -> None:
@@ -97,6 +109,17 @@ def evaluation(folder: Path, result: Mapping[str, Any]) -> None:
     ]:
         if text:
             console.print(escape(text), soft_wrap=True, highlight=False)
+
+
+def regression(folder: Path, result: Mapping[str, Any]) -> None:
+    """Print the evaluation of numbers: R² of the ridge probe and of the training-free baselines."""
+    table = Table("", "R²", "±", "95% interval", box=None, pad_edge=False)
+    table.add_row(escape(str(folder)), *_figures(result["probe"]["r2"]))
+    for name, found in sorted(result["sanity"].items(), key=lambda item: -item[1]["r2"]["mean"]):
+        table.add_row(f"  {name}", *_figures(found["r2"]))
+    console = _out()
+    console.print(table)
+    console.print(escape(result["verdict"]), soft_wrap=True, highlight=False)
 
 
 def evaluations(results: Mapping[Path, Mapping[str, Any]]) -> None:

@@ -14,6 +14,7 @@ from dssl.cli.app import (
     Directed,
     Encoder,
     Epochs,
+    Json,
     Method,
     Overwrite,
     Preset,
@@ -24,6 +25,7 @@ from dssl.cli.app import (
     Settings,
     WithSettings,
     app,
+    environment_flags,
     note,
     other_graph,
     reads_graph,
@@ -55,13 +57,14 @@ def fit(
     ] = None,
     read: Read,
     directed: Directed = None,
+    as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Train on a graph and write a run folder; after an interruption, the same command resumes.
 
     Several processes or machines train together under torchrun: torchrun --nproc-per-node 2 -m dssl fit ...
     """
-    from dssl.cli import output, progress
+    from dssl.cli import json_output, output, progress
     from dssl.config.resolve import resolve
     from dssl.errors import ConfigError
     from dssl.graph.statistics import few_features
@@ -80,6 +83,7 @@ def fit(
     }
     if start is not None and config is not None:
         raise ConfigError(f"--from takes its settings from {start}; leave out --config")
+    flags = environment_flags() | {path: value for path, value in flags.items() if value is not None}
     if start is None:
         resolved = resolve(flags, file=config, settings=settings or [])
     else:
@@ -107,7 +111,9 @@ def fit(
                 on_graph=read_in,
                 on_epoch=shown.epoch,
             )
-        if first:
+        if first and as_json:
+            json_output.outcome(outcome)
+        elif first:
             output.outcome(outcome, quiet=quiet)
 
 

@@ -9,6 +9,7 @@ import typer
 
 from dssl.cli.app import (
     ClassWeight,
+    Json,
     Labels,
     Measure,
     OutFile,
@@ -28,6 +29,7 @@ from dssl.cli.app import (
 if TYPE_CHECKING:
     from dssl.config.schema import GraphSettings
     from dssl.model.embeddings import Layout
+    from dssl.runs.records import Evaluation
 
 PANEL = "Use"
 
@@ -44,17 +46,25 @@ def evaluate(
         bool | None,
         typer.Option("--links", help="Also report link prediction: hold out 15% of the edges, retrain, rank them."),
     ] = None,
+    targets: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Table of ids and numbers to predict in place of classes (R²); needs --target."
+        ),
+    ] = None,
+    target: Annotated[str | None, typer.Option(metavar="NAME", help="Column of --targets with the numbers.")] = None,
     settings: Settings = None,
+    as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Evaluate the vectors of a run and training-free baselines; write evaluation.json, splits.npz and embedding.png.
 
     Runs that differ in the seed alone are grouped, with the spread over seeds separate from the spread over splits.
     """
-    from dssl.cli import output, progress
+    from dssl.cli import json_output, output, progress
     from dssl.runs import workflow
 
-    results = {}
+    results: dict[Path, Evaluation] = {}
     for folder in folders:
         with progress.Progress(str(folder) if len(folders) > 1 else "", quiet=quiet) as shown:
             flags = {
@@ -64,8 +74,20 @@ def evaluate(
                 "evaluate.class_weight": class_weight,
                 "evaluate.links": links,
             }
-            results[folder] = workflow.evaluate(folder, flags=flags, settings=settings or [], on_stage=shown.stage)
+            if targets is not None:
+                from dssl.runs import targets as numbers
+
+                results[folder] = numbers.evaluate(folder, targets, target or "", on_stage=shown.stage)
+            else:
+                results[folder] = workflow.evaluate(folder, flags=flags, settings=settings or [], on_stage=shown.stage)
+    if as_json:
+        json_output.print_json({str(folder): result for folder, result in results.items()})
+        return
     if quiet:
+        return
+    if targets is not None:
+        for folder, result in results.items():
+            output.regression(folder, result)
         return
     if len(folders) == 1:
         output.evaluation(folders[0], results[folders[0]])
@@ -109,6 +131,54 @@ def _is_addition(options: GraphSettings, separate: bool) -> bool:
     from dssl.data.load import is_file
 
     return is_file(options.source) and not separate
+
+
+@app.command(rich_help_panel=PANEL)
+def similar(
+    folder: Run,
+    node: Annotated[str, typer.Argument(metavar="ID", help="Node id.")],
+    *,
+    top: Annotated[int, typer.Option(min=1, help="Number of nodes.")] = 10,
+    as_json: Json = False,
+) -> None:
+    """List the nodes with the most similar vectors, by cosine."""
+    from dssl.cli import json_output
+    from dssl.runs.run_folder import read_embeddings
+
+    vectors = read_embeddings(folder)
+    whole = str(vectors.ids.type) == "int64" and node.lstrip("-").isdigit()
+    found = vectors.most_similar(int(node) if whole else node, top)
+    if as_json:
+        json_output.print_json({"id": node, "similar": [{"id": other, "cosine": cosine} for other, cosine in found]})
+    else:
+        for other, cosine in found:
+            typer.echo(f"{cosine:.3f}  {other}")
+
+
+@app.command(rich_help_panel=PANEL)
+def align(
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="Run folder or file with the new vectors.")],
+    *,
+    old: Annotated[Path, typer.Option("--to", metavar="OLD", help="Run folder or file with the old vectors.")],
+    out: OutFile,
+    limit: Annotated[float, typer.Option(help="Cosine below which a node counts as moved.")] = 0.8,
+    as_json: Json = False,
+) -> None:
+    """Rotate new vectors into the axes of old ones, and report the nodes that moved."""
+    from dataclasses import asdict
+
+    from dssl.cli import json_output, output
+    from dssl.model import alignment
+    from dssl.model.embeddings import Embeddings
+    from dssl.runs.run_folder import read_embeddings
+
+    first, second = (read_embeddings(path) if path.is_dir() else Embeddings.load(path) for path in (new, old))
+    aligned, drift = alignment.align(first, second, limit=limit)
+    aligned.save(out)
+    if as_json:
+        json_output.print_json({"file": str(out), **asdict(drift)})
+    else:
+        output.drift(drift, out)
 
 
 @app.command(rich_help_panel=PANEL)

@@ -122,7 +122,7 @@ class LinkPredictor:
 
     def probabilities(self, pairs: Sequence[tuple[Any, Any]]) -> NDArray[np.float64]:
         """Return the probability of a link per pair of ids, against as many pairs of the same degrees without one."""
-        return cast("NDArray[np.float64]", 1 / (1 + np.exp(-self.scores(pairs))))
+        return 1 / (1 + np.exp(-self.scores(pairs)))
 
 
 def link_predictor(
@@ -143,7 +143,7 @@ def link_predictor(
         raise DsslError(f"negatives is {negatives!r}; use one of {', '.join(link_prediction.KINDS)}")
     values = _matrix(vectors, graph)
     task = link_prediction.hold_out(graph, seed=seed)
-    train, val, _ = task.apart[cast("link_prediction.Negatives", negatives)]
+    train, val, _ = task.apart[negatives]
     scaled = link_prediction.standardised(values)
     return LinkPredictor(graph, link_prediction.learn(scaled, (task.train, train), (task.val, val)))
 

@@ -251,7 +251,8 @@ def encode_labels(values: pa.ChunkedArray | pa.Array, column: str) -> tuple[NDAr
         whole = pc.and_(pc.equal(labels, pc.floor(labels)), pc.less(pc.abs(labels), 2.0**63))
         odd = pc.index(whole, False).as_py()
         if odd >= 0:
-            raise BadCell(column, odd, labels[odd].as_py(), "is not a class; labels are text or whole numbers")
+            advice = "is not a class; labels are text or whole numbers (for numbers see dssl evaluate --targets)"
+            raise BadCell(column, odd, labels[odd].as_py(), advice)
         labels = labels.cast(pa.int64())
     elif is_text(labels.type):
         text = labels.cast(pa.string())

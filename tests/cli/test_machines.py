@@ -1,0 +1,124 @@
+"""Commands as programs and schedulers call them: JSON, environment variables, exit codes, cards, alignment."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dssl.cli import main
+from dssl.model.embeddings import Embeddings
+from tests.cli.test_cli import SMALL, fails, folder  # noqa: F401
+
+
+def run(arguments: list[str], cwd: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+    """Run a command in this process; return its standard output."""
+    monkeypatch.chdir(cwd)
+    monkeypatch.setattr(sys, "argv", ["dssl", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    printed = capsys.readouterr()
+    assert caught.value.code == 0, printed.err
+    return printed.out
+
+
+@pytest.fixture
+def call(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:  # noqa: F811
+    return lambda *arguments: run(list(arguments), folder, monkeypatch, capsys)
+
+
+def test_results_are_one_json_object(call: Any, folder: Path) -> None:  # noqa: F811
+    fitted = json.loads(call("fit", "edges.csv", "--nodes", "nodes.csv", "--out", "runs/j", "--json", *SMALL))
+    assert fitted["folder"] == "runs/j"
+    assert fitted["record"]["epoch"] == 3
+    evaluated = json.loads(call("evaluate", "runs/j", "--json"))["runs/j"]
+    assert evaluated == json.loads((folder / "runs/j/evaluation.json").read_text())
+    info = json.loads(call("info", "runs/j", "--json"))
+    assert info["finished"]
+    assert info["settings"]["encoder"]["dim"] == 4
+    similar = json.loads(call("similar", "runs/j", "n3", "--top", "2", "--json"))
+    assert [row["id"] for row in similar["similar"]] == [
+        node for node, _ in Embeddings.load(folder / "runs/j/embeddings.parquet").most_similar("n3", 2)
+    ]
+    assert len(call("similar", "runs/j", "n3").splitlines()) == 10
+
+
+def test_a_numeric_target_is_evaluated_by_r2(call: Any, folder: Path) -> None:  # noqa: F811
+    rows = "".join(f"n{i},{i / 3}\n" for i in range(18))
+    (folder / "price.csv").write_text("id,price\n" + rows)
+    text = call("evaluate", "runs/mine", "--targets", "price.csv", "--target", "price")
+    assert "R²" in text
+    assert "training-free baseline" in text
+    found = json.loads(call("evaluate", "runs/mine", "--targets", "price.csv", "--target", "price", "--json"))
+    assert found["runs/mine"]["probe"]["measure"] == "r2"
+
+
+def test_a_card_describes_a_run(call: Any, folder: Path) -> None:  # noqa: F811
+    text = call("card", "runs/mine")
+    for part in ("# Vectors of edges", "| nodes | 20 |", "| encoder.dim | 4 |", "## Evaluation", "## Limits"):
+        assert part in text
+    assert call("card", "runs/mine", "-o", "card.md") == ""
+    assert (folder / "card.md").read_text() == text
+
+
+def test_vectors_of_another_training_are_aligned(call: Any, folder: Path) -> None:  # noqa: F811
+    old = Embeddings.load(folder / "runs/mine/embeddings.parquet")
+    turn = np.linalg.qr(np.random.default_rng(0).normal(size=(4, 4)))[0]
+    values = old.values @ turn + 1
+    values[7] = -3 * old.values[7] @ turn
+    Embeddings(old.ids, values).save(folder / "turned.parquet")
+    text = call("align", "turned.parquet", "--to", "runs/mine", "-o", "aligned.parquet", "--limit", "0.9")
+    assert "20 shared, 0 added, 0 removed" in text
+    found = json.loads(call("align", "turned.parquet", "--to", "runs/mine", "-o", "aligned.csv", "--json"))
+    assert found["most"][0][0] == "n7"
+    assert found["moved"] >= 1
+
+
+def test_environment_variables_are_settings_below_options(
+    call: Any,
+    folder: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DSSL_TRAIN_EPOCHS", "2")
+    monkeypatch.setenv("DSSL_SEED", "5")
+    given = ["edges.csv", "--nodes", "nodes.csv", "--set", "dim=4", "--set", "num_factors=2", "--json"]
+    assert json.loads(call("fit", *given, "--out", "runs/e"))["record"]["epoch"] == 2
+    settings = json.loads(call("info", "runs/e", "--json"))["settings"]
+    assert (settings["seed"], settings["train"]["epochs"]) == (5, 2)
+    assert json.loads(call("fit", *given, "--epochs", "1", "--out", "runs/f"))["record"]["epoch"] == 1
+
+
+def test_a_configuration_file_is_checked_without_training(
+    call: Any,
+    folder: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (folder / "good.toml").write_text("[train]\nepochs = 7\n")
+    assert call("config", "check", "good.toml") == "good.toml: valid, method dssl; train.epochs=7\n"
+    (folder / "bad.toml").write_text("epochs = 7\n[train]\nepoch = 1\n")
+    words = fails(["config", "check", "bad.toml"], folder, monkeypatch, capsys)
+    assert "unknown setting 'epochs', did you mean 'train.epochs'?" in words
+    assert "'train.epoch'" in words
+
+
+def test_bad_requests_of_machines_are_one_line(
+    folder: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for arguments, words in {
+        ("similar", "runs/mine", "n33"): "no vector for the node 'n33'",
+        ("evaluate", "runs/mine", "--targets", "nodes.csv"): "--target NAME",
+        ("evaluate", "runs/mine", "--targets", "nodes.csv", "--target", "siz"): "did you mean 'size'?",
+        ("align", "runs/mine", "--to", "runs/none", "-o", "a.csv"): "runs/none",
+        ("card", "runs"): "not a run folder",
+    }.items():
+        assert words in fails(list(arguments), folder, monkeypatch, capsys)
+    monkeypatch.setenv("DSSL_TRAIN_EPOCH", "2")
+    words = fails(["fit", "edges.csv", "--out", "runs/z"], folder, monkeypatch, capsys)
+    assert "unknown environment variable DSSL_TRAIN_EPOCH, did you mean 'DSSL_TRAIN_EPOCHS'?" in words
