@@ -192,6 +192,9 @@ def reproduce(
         list[str] | None, typer.Option(metavar="NAMES", help="Columns of regret: 60%, 5%, 1%, 20/class, nmi, ….")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Smoke test: 10 epochs, 3 splits, small graphs.")] = False,
+    stored: Annotated[
+        bool, typer.Option("--stored", help="Tables from stored records alone; nothing is trained.")
+    ] = False,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the tables and records.")] = Path("results"),
     workers: Workers = 0,
     quiet: Quiet = False,
@@ -212,6 +215,8 @@ def reproduce(
     )
     for name in STUDIES if "all" in what else what:
         with progress.Progress(name, quiet=quiet) as shown:
-            written = make(name, options, out, workers=workers, on_plan=shown.plan, on_record=shown.record)
+            written = make(
+                name, options, out, workers=workers, stored=stored, on_plan=shown.plan, on_record=shown.record
+            )
         for path in written:
             typer.echo(path)

@@ -83,6 +83,7 @@ class DGISettings(MethodSection):
         "Veličković et al., ICLR 2019",
         encoder={"layers": 1},
         train={"epochs": 300, "learning_rate": 0.001},
+        revision=2,
     )
 
 
@@ -106,6 +107,7 @@ class VGAESettings(MethodSection):
         "dssl.methods.gae:VGAE",
         "Kipf & Welling, NeurIPS workshop 2016",
         train={"epochs": 200, "learning_rate": 0.01},
+        revision=2,
     )
     pairs: int = setting(65536, "Maximum number of links per step; as many random pairs are added.", ge=1)
     divergence_weight: float = setting(
@@ -125,6 +127,7 @@ class GraphCLSettings(MethodSection):
         "You et al., NeurIPS 2020",
         encoder={"layers": 1},
         train={"epochs": 300, "learning_rate": 0.001},
+        revision=2,
     )
     objective: Literal["infomax", "nt-xent"] = setting(
         "infomax",
@@ -154,6 +157,7 @@ class MVGRLSettings(MethodSection):
         encoder={"layers": 1},
         train={"epochs": 300, "learning_rate": 0.001},
         scales="links and N·neighbours; mini-batches",
+        revision=2,
     )
     diffusion: Literal["ppr", "heat"] = setting(
         "ppr", "Diffusion of view 2: personalised PageRank or the heat kernel.", search=("ppr", "heat")
@@ -174,6 +178,7 @@ class BGRLSettings(MethodSection):
         "Thakoor et al., ICLR 2022",
         encoder={"batch_norm": True},
         train={"epochs": 200, "learning_rate": 0.005, "weight_decay": 1e-5},
+        revision=2,
     )
     momentum: float = setting(
         0.9,
@@ -202,6 +207,7 @@ class GCASettings(MethodSection):
         encoder={"hidden_dim": 128},
         train={"epochs": 200, "learning_rate": 0.001, "weight_decay": 1e-5},
         scales="links and anchors²; mini-batches",
+        revision=2,
     )
     centrality: Literal["degree", "pagerank", "eigenvector"] = setting(
         "degree",
@@ -250,6 +256,7 @@ class CCASSGSettings(MethodSection):
         "dssl.methods.cca_ssg:CCASSG",
         "Zhang et al., NeurIPS 2021",
         train={"epochs": 100, "learning_rate": 0.001},
+        revision=2,
     )
     decorrelation_weight: float = setting(
         1e-3, "Weight of decorrelating the columns [lambda].", ge=0, search=Range(1e-4, 1e-2)
@@ -267,6 +274,7 @@ class GraphACLSettings(MethodSection):
         "Xiao et al., NeurIPS 2023",
         train={"epochs": 200, "learning_rate": 0.01, "weight_decay": 1e-6},
         scales="links and N·negatives; mini-batches",
+        revision=2,
     )
     momentum: float = setting(
         0.95, "Fraction of the target encoder kept in each step [tau].", ge=0, le=1, search=MOMENTA

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
@@ -28,6 +28,10 @@ class RecipeHeader(Section):
     paper: dict[str, float] = Field(default_factory=dict, description="Published accuracy in percent by data set.")
     published: dict[str, float] = Field(
         default_factory=dict, description="Published accuracy in percent on the public split of a data set."
+    )
+    authors: dict[str, Annotated[tuple[float, float], Field(strict=False)]] = Field(
+        default_factory=dict,
+        description="Accuracy in percent of the authors' code on the same split, with its own probe and with this one.",
     )
 
 
@@ -100,8 +104,8 @@ def as_recipe(tables: Mapping[str, Any], origin: str) -> Recipe:
         first = error.errors()[0]
         at = ".".join(["recipe", *map(str, first["loc"])])
         raise ConfigError(
-            f"{origin}: {at}: {first['msg']}; [recipe] contains title, source, notes, paper and published, "
-            "the last two by data set"
+            f"{origin}: {at}: {first['msg']}; [recipe] contains title, source, notes, paper, published and "
+            "authors, the last three by data set"
         ) from None
     common = {name: value for name, value in tables.items() if name not in ("recipe", "datasets")}
     return Recipe(header, common, {dataset_name(name): table for name, table in datasets.items()})

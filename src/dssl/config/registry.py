@@ -96,6 +96,8 @@ class Traits:
         scales: cost of a step, in a few words.
         encoder: whether it trains an encoder; otherwise it trains a table with a row per node.
         defaults: its own defaults of the settings of other sections.
+        revision: number of the implementation; a change of the code that changes results raises it, so that tables
+            mark records of an earlier one.
     """
 
     name: str
@@ -108,6 +110,7 @@ class Traits:
     scales: str
     encoder: bool = True
     defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    revision: int = 1
 
     @property
     def page(self) -> str:
@@ -145,6 +148,7 @@ def encoder_traits(
     encoder: Mapping[str, Any] | None = None,
     train: Mapping[str, Any] | None = None,
     scales: str = "links; mini-batches",
+    revision: int = 1,
 ) -> Traits:
     """Return the traits of a method that trains an encoder.
 
@@ -155,6 +159,7 @@ def encoder_traits(
         encoder: its own defaults of ``encoder.*``.
         train: its own defaults of ``train.*``.
         scales: see `Traits`.
+        revision: see `Traits`.
     """
     return Traits(
         name,
@@ -166,10 +171,13 @@ def encoder_traits(
         weighted=True,
         scales=scales,
         defaults={"graph": RAW, "encoder": {"name": "gcn", **(encoder or {})}, "train": train or {}},
+        revision=revision,
     )
 
 
-def table_traits(name: str, home: str, citation: str, *, scales: str, epochs: int, weighted: bool = True) -> Traits:
+def table_traits(
+    name: str, home: str, citation: str, *, scales: str, epochs: int, weighted: bool = True, revision: int = 1
+) -> Traits:
     """Return the traits of a method that trains a vector per node of the fitted graph, from its edges alone.
 
     Args:
@@ -179,6 +187,7 @@ def table_traits(name: str, home: str, citation: str, *, scales: str, epochs: in
         scales: see `Traits`.
         epochs: its own default of ``train.epochs``.
         weighted: see `Traits`.
+        revision: see `Traits`.
     """
     return Traits(
         name,
@@ -191,4 +200,5 @@ def table_traits(name: str, home: str, citation: str, *, scales: str, epochs: in
         scales=scales,
         encoder=False,
         defaults={"graph": RAW, "train": {"epochs": epochs}},
+        revision=revision,
     )

@@ -16,6 +16,7 @@ class DeepWalkSettings(MethodSection):
         "Perozzi et al., KDD 2014",
         scales="walks; one thread, no matrix",
         epochs=40,
+        revision=2,
     )
     walk_length: int = setting(40, "Steps of a walk [t].", ge=1, search=WALKS)
     window: int = setting(10, "Maximum distance of a pair along a walk [w].", ge=1, search=(2, 5, 10))
@@ -34,6 +35,7 @@ class Node2VecSettings(MethodSection):
         "Grover & Leskovec, KDD 2016",
         scales="walks; one thread, no matrix",
         epochs=20,
+        revision=2,
     )
     return_weight: float = setting(
         1.0, "Divisor of the probability to return to the previous node [p].", gt=0, search=(0.25, 0.5, 1.0, 2.0, 4.0)

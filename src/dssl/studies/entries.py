@@ -48,7 +48,8 @@ def cells(results: Results, measure: str, printed: Printed | None = None) -> dic
         if values:
             key = entry.row, entry.column
             before = found[key].values if key in found else ()
-            found[key] = Cell((*before, values), (printed or {}).get(key))
+            outdated = record.outdated or (key in found and found[key].outdated)
+            found[key] = Cell((*before, values), (printed or {}).get(key), outdated)
     return found
 
 

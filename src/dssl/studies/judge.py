@@ -132,7 +132,13 @@ def _train(job: Job) -> Result:
     model = Embedder.from_config(resolve({"seed": job.seed, **job.settings}))
     with _Cost() as cost:
         model.fit(graph)
-    result: Result = {"views": {}, "resolved": _resolved(model.config), **cost.figures, "epochs": model.epochs_}
+    result: Result = {
+        "views": {},
+        "resolved": _resolved(model.config),
+        "revision": model.config.method.traits.revision,
+        **cost.figures,
+        "epochs": model.epochs_,
+    }
     if model.metrics_:
         result["health"] = {name: model.metrics_[-1][name] for name in HEALTH if name in model.metrics_[-1]}
     if model.warnings_:

@@ -16,6 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from dssl.runtime.files import naming
 
+from dssl.config.methods import METHODS
+
 View = Literal["embedding", "trained", "factorwise"]
 LINK_AUC = {"link_auc": "probe_uniform_auc", "link_auc_degree": "probe_degree_auc"}
 
@@ -61,6 +63,7 @@ class Record(BaseModel):
     Args:
         views: results by view.
         resolved: every setting that decides the training, by dotted path; none for a baseline.
+        revision: of the method's implementation, see `dssl.config.registry.Traits`.
         fit_seconds: time of the training alone.
         fit_memory_mb: memory of the training beyond the process with the graph in it.
         epochs: epochs trained.
@@ -94,6 +97,7 @@ class Record(BaseModel):
     read: dict[str, Any] = {}
     views: dict[View, ViewResult] = {}
     resolved: dict[str, Any] | None = None
+    revision: int = 1
     fit_seconds: float | None = None
     fit_memory_mb: float | None = None
     epochs: int | None = None
@@ -108,6 +112,12 @@ class Record(BaseModel):
     machine: str = ""
     error: str = ""
     stored: bool = Field(default=False, exclude=True)
+
+    @property
+    def outdated(self) -> bool:
+        """Whether the method's implementation has changed since."""
+        name = (self.resolved or {}).get("method.name", self.row)  # the first records have no settings
+        return name in METHODS and METHODS[name].traits.revision > self.revision
 
     def to_json(self) -> dict[str, Any]:
         """The fields that were set, as plain values."""

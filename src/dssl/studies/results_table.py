@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dssl.runtime import files
+
+OUTDATED = "† measured with an earlier implementation of the method; delete its lines in `runs/` to train again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +22,12 @@ class Cell:
     Args:
         values: by seed, the values of all splits.
         printed: the paper's mean and deviation, or none.
+        outdated: whether the implementation of the method has changed since the measurement.
     """
 
     values: tuple[tuple[float, ...], ...]
     printed: tuple[float, float] | None = None
+    outdated: bool = False
 
     @property
     def mean(self) -> float:
@@ -48,7 +52,7 @@ class Cell:
         >>> Cell(((80.0, 82.0), (84.0, 86.0))).text
         '83.0 ± 1.4 (seeds 2.8)'
         """
-        plain = f"{self.mean:.1f}"
+        plain = f"{self.mean:.1f}" + ("†" if self.outdated else "")
         if max(map(len, self.values)) > 1:
             plain += f" ± {self.over_splits:.1f}"
         return plain + (f" (seeds {self.over_seeds:.1f})" if len(self.values) > 1 else "")
@@ -82,6 +86,7 @@ class Table:
         corner: heading of the first column.
         compares_rows: whether the best of a column is bold, and not the best of a row.
         missing: text in place of a row that could not be measured.
+        comparisons: further sections, each from the cells.
     """
 
     title: str
@@ -93,16 +98,19 @@ class Table:
     corner: str = "graph"
     compares_rows: bool = False
     missing: Mapping[str, str] = field(default_factory=dict)
+    comparisons: Sequence[Callable[[Mapping[tuple[str, str], Cell]], list[str]]] = ()
 
     def markdown(self) -> str:
         """The table, the comparison with the paper, and the remarks."""
-        return self._page(self._rows(), self._comparison())
+        further = [line for section in self.comparisons for line in section(self.cells)]
+        return self._page(self._rows(), [*self._comparison(), *further])
 
     def _page(self, rows: list[list[str]], comparison: list[str]) -> str:
         header = [self.corner, *self.columns]
         lines = [f"# {self.title}", "", *self.notes, "", *markdown_rows(header, rows), *comparison]
-        if self.remarks:
-            lines += ["", "## In words", "", *[f"- {remark}" for remark in self.remarks]]
+        remarks = [*([OUTDATED] if any(cell.outdated for cell in self.cells.values()) else []), *self.remarks]
+        if remarks:
+            lines += ["", "## In words", "", *[f"- {remark}" for remark in remarks]]
         return "\n".join(lines) + "\n"
 
     def _rows(self) -> list[list[str]]:

@@ -72,6 +72,7 @@ def reproduce(
     out: Path,
     *,
     workers: int = 0,
+    stored: bool = False,
     on_plan: Callable[[int], None] = lambda _: None,
     on_record: OnRecord = lambda _job, _record: None,
 ) -> list[Path]:
@@ -82,6 +83,7 @@ def reproduce(
         options: the selection of graphs, methods and seeds.
         out: the folder; records go to ``out/runs``.
         workers: processes; 0 takes one per core.
+        stored: train nothing, and leave out jobs without a record.
         on_plan: called with the number of jobs.
         on_record: called with each job and its record.
     """
@@ -97,12 +99,15 @@ def reproduce(
         )
     jobs = experiments.jobs_by_key(entry.job for entry in entries)
     on_plan(len(jobs) + len(study.fits(options)))
-    done = experiments.run(list(jobs.values()), out / "runs", workers=workers, on_record=on_record)
+    done = experiments.run(list(jobs.values()), out / "runs", workers=workers, stored=stored, on_record=on_record)
     records = dict(zip(jobs, done, strict=True))
     failed = [f"{record.row} on {record.graph}: {record.error}" for record in done if record.error]
     if done and len(failed) == len(done):
         raise RunError(f"{name}: every training failed; {failed[0]}")
+    if stored:
+        failed = []  # a table of stored records has fewer cells
     results = [(entry, records[entry.job.key]) for entry in entries if not records[entry.job.key].error]
+    done = [record for record in done if not record.error] if stored else done
     return study.write(Made(name, options, out, results, done, failed, on_record))
 
 
