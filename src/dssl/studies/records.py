@@ -14,9 +14,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from dssl.runtime.files import naming
-
 from dssl.config.methods import METHODS
+from dssl.runtime.files import naming
 
 View = Literal["embedding", "trained", "factorwise"]
 LINK_AUC = {"link_auc": "probe_uniform_auc", "link_auc_degree": "probe_degree_auc"}
