@@ -21,7 +21,7 @@ zero. Other features, a handful or measurements, are left alone: words then have
 links away stand in place of the smoothed words. A handful has no noise to remove: both have weight 3.
 
 The *closed form* is the leading principal components of the weighted parts. It is also the input of training, with at
-least 128 columns: trained on all parts side by side, vectors are not better.
+least 128 columns.
 """
 
 from __future__ import annotations
