@@ -210,3 +210,5 @@ def factors(
         typer.echo(f"{out}: {number} factors on {count:,} links, by default in both directions")
         if nodes_out is not None:
             typer.echo(f"{nodes_out}: {number} factors at {len(found.nodes):,} nodes")
+        for each in found.describe() if found.graph is not None else ():
+            typer.echo(each)

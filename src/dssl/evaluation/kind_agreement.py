@@ -1,4 +1,4 @@
-"""Agreement of factors with the known kinds of links, beside baselines that need no training."""
+"""Agreement of factors with the known kinds of links, compared with training-free baselines."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def kind_agreement(
 ) -> dict[str, Any]:
     """Compare the most probable factor of each link with its kind.
 
-    Adjusted mutual information (AMI) is 0 by chance and 1 if each determines the other. Purity is the accuracy if each
-    factor is named after its most frequent kind; by chance it is the fraction of the most frequent kind.
+    Adjusted mutual information (AMI) is 0 for random groups and 1 if each determines the other. Purity is the accuracy
+    if each factor is named after its most frequent kind; the row ``chance`` has the fraction of the most frequent kind.
 
     Args:
         graph: the graph as it was given, with kinds.
@@ -56,7 +56,7 @@ def kind_agreement(
 
     Returns:
         ``links``, the number of links that count; ``rows``, with AMI and purity of the factors, of k-means on the
-        features of the two ends, of the classes of the two ends, and by chance; ``table``, the number of links by
+        features of the two ends, of the classes of the two ends, and ``chance``; ``table``, the number of links by
         factor and kind; ``names`` of the kinds. Only ``skipped``, a reason, if fewer than two kinds occur.
     """
     known, kinds = known_links(graph, source, target)

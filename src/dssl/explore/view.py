@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from dssl.errors import RunError
 from dssl.graph.features import decode
+from dssl.model.factor_names import titles
 from dssl.runs import run_folder
 from dssl.runs.links import model_links
 from dssl.runs.node_map import map_of
@@ -180,18 +181,19 @@ def view(
         unit=np.asarray(vectors / np.where(norms > 0, norms, 1), np.float32),
         node_q=np.asarray(node_q, np.float32),
         link_q=np.asarray(np.rint(link_q * 255), np.uint8),
-        columns=tuple(_columns(graph, links, node_q)),
+        columns=tuple(_columns(graph, links, factors)),
     )
 
 
-def _columns(graph: Graph, links: Graph, node_q: NDArray[np.float32]) -> Iterator[Column]:
+def _columns(graph: Graph, links: Graph, factors: Factors | None) -> Iterator[Column]:
     """The label, the main factor, the degree, and the columns of the node table."""
     if graph.y is not None:
         names = graph.class_names or tuple(str(label) for label in range(graph.num_classes))
         yield Column("label", graph.y.astype(np.int32), names, "label")
-    if node_q.shape[1]:
-        main = np.where(node_q.any(axis=1), node_q.argmax(axis=1), -1).astype(np.int32)
-        yield Column("main factor", main, tuple(f"factor {k}" for k in range(node_q.shape[1])), "factor")
+    if factors is not None:
+        q = factors.nodes
+        main = np.where(q.any(axis=1), q.argmax(axis=1), -1).astype(np.int32)
+        yield Column("main factor", main, titles(factors, graph), "factor")
     degree = links.degrees
     if links.directed:
         degree = degree + np.bincount(links.indices, minlength=links.num_nodes)

@@ -224,7 +224,7 @@ class Embedder(Parameters):
         method, ready = self._factor_method(graph)
         with threads(self.config.train.threads):
             links, nodes = method.factors(ready, scale=self.scale(graph))
-        return Factors(graph.ids, ready.sources(), ready.indices, links, nodes)
+        return Factors(graph.ids, ready.sources(), ready.indices, links, nodes, graph)
 
     def link_scores(self, graph: Graph, pairs: Any) -> NDArray[np.float32]:
         """Return scores of pairs of nodes, whether they are linked or not.

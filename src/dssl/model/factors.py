@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +12,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dssl.errors import RunError
+from dssl.graph import Graph
 from dssl.model.embeddings import Layout, check_ending, write_vectors
 from dssl.runtime import notebook
+
+if TYPE_CHECKING:
+    from dssl.model.factor_names import FactorDescription
 
 ENDINGS = (".parquet", ".csv")
 
@@ -29,6 +34,7 @@ class Factors:
         target: position of its neighbour j, shape ``(A,)``.
         links: q(k | v_i, z_j) of each link, shape ``(A, K)``; rows sum to 1.
         nodes: q(k | v_i), the mean over the links of each node, shape ``(N, K)``; zeros for a node without links.
+        graph: the graph as it was given, for `describe`, or none.
 
     >>> one = np.array([[0.9, 0.1], [0.2, 0.8]], np.float32)
     >>> found = Factors(pa.array(["a", "b"]), np.array([0, 1]), np.array([1, 0]), one, one)
@@ -41,6 +47,7 @@ class Factors:
     target: NDArray[np.int32]
     links: NDArray[np.float32]
     nodes: NDArray[np.float32]
+    graph: Graph | None = None
 
     @property
     def num_factors(self) -> int:
@@ -54,6 +61,19 @@ class Factors:
         usage = self.nodes[self.nodes.any(axis=1)].mean(axis=0) if self.nodes.any() else []
         rows = [[at, f"{part:.1%}"] for at, part in enumerate(usage)]
         return notebook.grid(repr(self), ["factor", "mean over nodes"], rows)
+
+    def describe(self, graph: Graph | None = None) -> list[FactorDescription]:
+        """Describe each factor in words: its name, its number of links, the traits that stand out, and examples.
+
+        Args:
+            graph: the graph of the factors; by default the one that they were computed for.
+        """
+        from dssl.model.factor_names import describe
+
+        of = graph or self.graph
+        if of is None or not of.ids.equals(self.ids):
+            raise RunError("factors are described with their graph; pass it: factors.describe(graph)")
+        return describe(self, of)
 
     def links_table(self) -> pa.Table:
         """A row per link: source, target, the most probable factor (from 0), and the list of all K as ``q``."""

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from dssl.evaluation.factor_analysis import class_similarity, similarity_correlation
 from dssl.graph.statistics import neighborhood_similarity
+from dssl.model.factor_names import titles
 from dssl.report.facts import Arrays, Facts, short
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ CURVES = {
     "entropy": ("Entropy term", "entropy of the posterior of a link", "terms"),
     "reconstruction": ("Reconstruction", "error of the input predicted from the vectors", "terms"),
     "links": ("Links", "error of the links predicted from the vectors", "terms"),
-    "distillation": ("Distillation", "error of the factors against the clusters of linked pairs", "terms"),
+    "distillation": ("Distillation", "error of the factors against the groups of similar links", "terms"),
     "negative": ("Negatives", "similarity of random pairs of nodes", "terms"),
     "divergence": ("Divergence", "divergence of the distribution of vectors from the prior", "terms"),
     "invariance": ("Invariance", "distance of the two views of a node", "terms"),
@@ -135,15 +136,17 @@ def similarity(graph: Graph, factors: Factors) -> dict[str, Any] | None:
     }
 
 
-def factor_cards(graph: Graph, factors: Factors) -> list[dict[str, Any]]:
-    """For each factor its fraction of the links, its pairs of classes, and its most certain links.
+def factor_cards(graph: Graph, factors: Factors, given: Graph | None = None) -> list[dict[str, Any]]:
+    """For each factor its name, its fraction of the links, its pairs of classes, and its most certain links.
 
     Args:
         graph: the links as the model uses them.
         factors: the factors of its links.
+        given: the graph as it was given, for the names of factors; by default the first.
     """
     if not len(factors.links):
         return []
+    named = titles(factors, given or graph)
     shares = factors.links.mean(axis=0, dtype=np.float64)
     order = np.argsort(-shares, kind="stable")[:MOST_FACTORS]
     y, names = _rows(graph)
@@ -151,7 +154,11 @@ def factor_cards(graph: Graph, factors: Factors) -> list[dict[str, Any]]:
     known = np.zeros(0, bool) if y is None else (y[start] >= 0) & (y[end] >= 0)
     cards = []
     for at in order:
-        card: Chart = {"name": f"Factor {at}", "share": float(shares[at]), "links": _examples(factors, int(at))}
+        card: Chart = {
+            "name": named[at][0].upper() + named[at][1:],
+            "share": float(shares[at]),
+            "links": _examples(factors, int(at)),
+        }
         if y is not None and known.any() and len(names) > 1:
             cells = y[start[known]] * len(names) + y[end[known]]
             counts = [

@@ -118,7 +118,7 @@ def _run_page(facts: Facts, on_stage: Callable[[str], None]) -> str:
     cards: list[dict[str, Any]] = []
     similarity = None
     if arrays.links is not None and arrays.factors is not None:
-        cards = charts.factor_cards(arrays.links, arrays.factors)
+        cards = charts.factor_cards(arrays.links, arrays.factors, arrays.graph)
         for card in cards:
             card["at"] = page.chart(card["chart"]) if "chart" in card else None
         similarity = charts.similarity(arrays.links, arrays.factors)

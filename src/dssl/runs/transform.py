@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,7 +68,11 @@ def factors(folder: Path, options: GraphSettings | None = None, *, on_note: OnNo
     """
     read_config(folder)
     if options is None and run_folder.has_factors(folder):
-        return run_folder.read_factors(folder, "dssl factors")
+        found = run_folder.read_factors(folder, "dssl factors")
+        try:
+            return replace(found, graph=run_folder.read_graph(folder, "dssl factors"))
+        except RunError:  # the graph was left out: the factors have no names
+            return found
     model = Embedder.load(folder)
     if options is None:
         return model.factors(run_folder.read_graph(folder, "dssl factors"))

@@ -9,6 +9,9 @@ const MOST_ROWS = 200;
 const MOST_DRAWN = 30;
 const FAR_NODES = 12;
 
+/** A factor in words: its number, and its name if it has one. */
+const title = (data, k) => data.column("factor")?.names[k] ?? `factor ${k}`;
+
 /** The factors as buttons; the chosen one with its links. */
 export function factors(data, chosen, lit, choose) {
   const made = [el("h2", {}, "Factors")];
@@ -38,7 +41,7 @@ export function factors(data, chosen, lit, choose) {
       ? `The ${count(lit.arcs.length)} most certain of ${count(lit.total)}`
       : `All ${count(lit.total)}`;
   const directions = data.meta.directed ? "links" : "links, seen from their bright end,";
-  made.push(el("p", { class: "hint", id: "lit" }, `${shown} ${directions} that factor ${chosen} explains best.`));
+  made.push(el("p", { class: "hint", id: "lit" }, `${shown} ${directions} that ${title(data, chosen)} explains best.`));
   const label = data.column("label");
   if (label) {
     const pairs = classPairs(data, chosen, label, 4);
@@ -96,7 +99,7 @@ export function node(data, chosen, away, home, act) {
         "div",
         { class: "shares" },
         ...order.map(([share, k]) =>
-          el("span", {}, dot(colour.factor(k)), `factor ${k}`, el("span", { class: "soft" }, percent(share))),
+          el("span", {}, dot(colour.factor(k)), title(data, k), el("span", { class: "soft" }, percent(share))),
         ),
       ),
     );

@@ -148,7 +148,7 @@ def markdown(found: dict[str, list[Content]], problems: Sequence[str], *, quick:
     ]
     if quick:
         lines += ["", "**Made with `--quick`**: ten epochs, one seed. The numbers mean nothing."]
-    for measure, title in (("ami", "Adjusted mutual information (0 by chance)"), ("purity", "Purity")):
+    for measure, title in (("ami", "Adjusted mutual information (0 for random groups)"), ("purity", "Purity")):
         extra = {"chance": "chance"} if measure == "purity" else {}
         columns = {**COLUMNS, **extra}
         lines += ["", f"## {title}", "", "| graph | links | seeds | " + " | ".join(columns.values()) + " |"]
