@@ -137,7 +137,7 @@ def _read(path: Path, keys: list[str]) -> tuple[dict[str, pa.Array], NDArray[np.
         values = np.asarray(flat.to_numpy(zero_copy_only=False), np.float32)
         if values.size != table.num_rows * kind.list_size or not np.isfinite(values).all():
             raise pa.ArrowInvalid("a posterior is missing")
-    except (OSError, pa.ArrowException, KeyError) as error:
+    except (OSError, pa.ArrowException, KeyError, ValueError) as error:  # the last: a name that is not UTF-8
         reason = str(error).splitlines()[0][:80] if path.exists() else "no such file"
         raise RunError(f"{path} does not hold factors ({reason}); fit the run again") from None
     found = {name: pa.concat_arrays(table.column(name).chunks) for name in keys if table.num_rows}

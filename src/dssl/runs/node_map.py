@@ -90,5 +90,5 @@ def _stored(path: Path, digest: str) -> Map | None:
             return None
         points: NDArray[np.float32] = np.stack([table.column(name).to_numpy() for name in ("x", "y")], axis=1)
         return Map(points.astype(np.float32, copy=False), notes[b"kind"].decode())
-    except (OSError, KeyError, pa.ArrowException):
+    except (OSError, KeyError, ValueError, pa.ArrowException):  # ValueError: a text that is not UTF-8
         return None
