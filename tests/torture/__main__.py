@@ -25,6 +25,7 @@ BUILD = TOP / "build" / "torture"
 KILLS = {"fit": 400, "fit, mini-batches": 60, "fit --overwrite": 400, "tune": 60, "compare": 25, "evaluate": 25}
 ERRORS = {"fit": 120, "fit --overwrite": 80, "explore --export": 60, "tune": 25, "compare": 15, "evaluate": 15}
 MOST_KILLS, MOST_ERRORS = 200, 50
+SHARES = {"fuzz": 4, "kills": 10, "options": 2, "errors": 4, "jobs": 3, "soak": 1}  # of the time
 BATCH = 200  # inputs of a fork
 
 
@@ -55,7 +56,7 @@ class Results:
 def main() -> None:
     """Run the campaigns."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="kills,errors,fuzz,options,jobs,soak")
+    parser.add_argument("--only", default=",".join(SHARES))
     parser.add_argument("--seconds", type=float, default=7200, help="stop after this time; the next call resumes")
     parser.add_argument("--inputs", type=int, default=11_000, help="inputs of the readers")
     parser.add_argument("--seed", type=int, default=0)
@@ -82,8 +83,7 @@ def main() -> None:
 
 
 def campaign(given: argparse.Namespace, results: Results, root: Path) -> None:
-    """Run the chosen campaigns until the time is over."""
-    end = time.monotonic() + given.seconds
+    """Run the chosen campaigns, each for its share of the time."""
     os.environ["DSSL_CACHE"] = str(root / "cache")
     names = given.only.split(",")
     server.warm()
@@ -96,10 +96,12 @@ def campaign(given: argparse.Namespace, results: Results, root: Path) -> None:
         "jobs": lambda: jobs_campaign(results, root, given.seed),
         "soak": lambda: soak_campaign(results, root),
     }
-    for name, part in parts.items():
-        for _ in part() if name in names else ():
+    whole = sum(SHARES[name] for name in names)
+    for name in names:
+        end = time.monotonic() + given.seconds * SHARES[name] / whole
+        for _ in parts[name]():
             if time.monotonic() > end:
-                return
+                break
 
 
 def rehearse(root: Path) -> Path:
