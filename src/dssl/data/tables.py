@@ -343,7 +343,8 @@ def _read_matrix(path: Path, nodes: Path | None, options: ReadOptions, encoding:
 
 def _load_npz(path: Path) -> Any:
     try:
-        return checked_matrix(sparse.load_npz(path))  # which never unpickles
+        with path.open("rb") as file:  # NumPy leaves a damaged archive open
+            return checked_matrix(sparse.load_npz(file))  # which never unpickles
     except Exception as error:  # a damaged archive raises almost anything, from zlib.error to MemoryError
         text = " ".join(str(error).split())[:160] or type(error).__name__
         raise GraphError(

@@ -287,7 +287,7 @@ def load(path: Path, y: ArrayLike) -> tuple[list[Split], str]:
     """Read splits and their origin, checked against the labels ``y``, shape ``(N,)``; a damaged file is one line."""
     labels = np.asarray(y)
     try:
-        with np.load(path, allow_pickle=False) as content:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
             parts, origin = content["parts"], str(content["origin"])
     except Exception:  # a damaged archive raises almost anything
         raise RunError(f"{path} is damaged: no splits of nodes; delete it, and evaluate again") from None

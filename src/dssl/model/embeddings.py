@@ -257,7 +257,7 @@ def _plain(ids: pa.Array) -> NDArray[Any]:
 
 
 def _read_npz(path: Path) -> tuple[NDArray[Any], NDArray[np.float32]]:
-    with np.load(path, allow_pickle=False) as stored:
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:  # NumPy leaves a damaged one open
         if not {"ids", "values"} <= set(stored.files):
             raise EmbeddingsError(
                 f"{path} contains {', '.join(stored.files) or 'nothing'}; embeddings need ids and values"
