@@ -30,7 +30,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str,
     import torch
 
     header: dict[str, Any] = {} if notes is None else {"__metadata__": dict(notes)}
-    # The format wants aligned data: larger types first.
+    # Larger types come first, so that all data are aligned.
     names = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
     at = 0
     for name in names:
