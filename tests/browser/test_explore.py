@@ -85,6 +85,15 @@ def test_a_page_opens_with_all_nodes_on_the_map(server: Server, open_page: Open)
     assert page.locator("#colour option").all_inner_texts() == ["label", "main factor", "degree"]
 
 
+def test_the_page_offers_a_node_to_start_at(server: Server, view: explore.View, open_page: Open) -> None:
+    page = open_page(server.address)
+    hub = view.ids[int(view.graph.degrees.argmax())].as_py()
+    assert page.inner_text("#node .hint button") == hub
+    page.click("#node .hint button")
+    page.wait_for_selector("#node[data-state=complete]")
+    assert hub in page.inner_text("#node")
+
+
 def test_search_finds_by_part_of_an_id_the_same_id_first(server: Server, open_page: Open) -> None:
     page = open_page(server.address)
     page.fill("#search", "NODE 2")

@@ -58,3 +58,12 @@ def test_what_cannot_be_drawn_is_refused(tmp_path):
     with pytest.raises(DsslError, match="3 labels for a map of 2 nodes"):
         embedding_map(np.ones((2, 2)), tmp_path / "m.png", labels=[0, 1, 2])
     assert not list(tmp_path.iterdir())
+
+
+def test_a_rare_class_is_drawn_on_top(tmp_path):
+    labels = np.r_[np.zeros(2000, int), 1, np.zeros(2000, int)]
+    embedding_map(np.zeros((4001, 2)), tmp_path / "map.png", labels=labels)
+    picture = matplotlib.image.imread(tmp_path / "map.png")[:, :, :3]
+    blue, orange = (np.array(to_rgb(colour)) for colour in COLOURS[:2])
+    on_top = 0.75 * orange + 0.25 * blue
+    assert (np.abs(picture - on_top).max(axis=2) < 0.02).any()

@@ -17,10 +17,11 @@ test("number keeps integers, rounds to four digits, and marks what is not finite
   assert.deepEqual([12345, 0.123456, 1234.56, NaN, -Infinity].map(number), ["12,345", "0.1235", "1235", "–", "–"]);
 });
 
-test("short cuts at the length and never splits a surrogate pair", () => {
+test("short cuts in the middle, at the length, and never splits a surrogate pair", () => {
   assert.equal(short("abcdef", 6), "abcdef");
-  assert.equal(short("abcdefg", 6), "abcde…");
-  assert.equal(short("abcd😀fg", 6), "abcd…");
+  assert.equal(short("abcdefg", 6), "abc…fg");
+  assert.equal(short("ab😀defg", 6), "ab…fg");
+  assert.equal(short("abcde😀g", 6), "abc…g");
 });
 
 test("a CSV cell is quoted where needed", () => {

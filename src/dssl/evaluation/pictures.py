@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Okabe and Ito's colours (without black), which are distinct for any colour vision, with a darker yellow.
-COLOURS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#c9b700", "#555555")
+COLOURS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#b8a600", "#555555")
 MARKERS = ("o", "^", "s")
 UNLABELLED = "#c8c8c8"
+RARE = 0.1  # fraction of the labelled nodes below which a class is drawn last and larger
 NOT_CURVES = ("epoch", "step")
 
 
@@ -106,14 +107,18 @@ def _scatter(
     _dots(axes, points[rest], UNLABELLED, "o", size, "")
     # Points of all classes in one random order: no class hides another because it comes later.
     order = stream(0, "drawing order").permutation(np.flatnonzero(~rest))
+    # A rare class comes last and larger, since it would be invisible otherwise.
+    rare = np.isin(shown, known[counts < RARE * counts.sum()])
     for part in np.array_split(order, max(1, min(20, order.size // 200))):
-        for at, label in enumerate(shown):
-            here = part[classes[part] == label]
-            _dots(axes, points[here], *look(at), size, "")
+        for at in np.flatnonzero(~rare):
+            here = part[classes[part] == shown[at]]
+            _dots(axes, points[here], *look(int(at)), size, "")
+    for at in np.flatnonzero(rare):
+        _dots(axes, points[classes == shown[at]], *look(int(at)), 2 * size, "")
     handles = []
     for at, label in enumerate(shown):
         name = str(label) if class_names is None else str(class_names[label])
-        handles.append(_dots(axes, points[:0], *look(at), 36, name if len(name) <= 28 else name[:27] + "…"))
+        handles.append(_dots(axes, points[:0], *look(at), 36, name if len(name) <= 28 else f"{name[:14]}…{name[-13:]}"))
     if rest.any():
         name = "other or no label" if known.size > shown.size else "no label"
         handles.append(_dots(axes, points[:0], UNLABELLED, "o", 36, name))

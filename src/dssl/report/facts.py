@@ -241,13 +241,15 @@ def _labels(facts: Facts) -> Verdict:
 
 
 def short(text: object, length: int = LONGEST) -> str:
-    r"""Return a text that fits on a page: one line of printable characters, cut with an ellipsis.
+    r"""Return a text that fits on a page: one line of printable characters, cut in the middle with an ellipsis.
 
-    >>> short("a" * 100, 5), short("x\u202ey"), short(7)
-    ('aaaa…', 'x·y', '7')
+    >>> short("user-0001234", 8), short("x\u202ey"), short(7)
+    ('user…234', 'x·y', '7')
     """
-    plain = "".join(sign if sign.isprintable() else "·" for sign in str(text)[: length + 1])
-    return plain if len(plain) <= length else plain[: length - 1] + "…"
+    whole, tail = str(text), (length - 1) // 2
+    if len(whole) > length:
+        whole = f"{whole[: length - 1 - tail]}…{whole[len(whole) - tail :]}"
+    return "".join(sign if sign.isprintable() else "·" for sign in whole)
 
 
 def number(value: float | int | None) -> str:

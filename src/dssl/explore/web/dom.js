@@ -23,10 +23,12 @@ function set(element, attributes) {
 
 export const get = (id) => document.getElementById(id);
 
-/** A long id or label, cut for lists; the whole of it is in the panel and in the CSV. */
+/** A long id or label, cut in the middle, since ids often differ at their ends; the whole of it is in the panel. */
 export function short(text, length = 80) {
   if (text.length <= length) return text;
-  return `${text.slice(0, length - 1).replace(/[\uD800-\uDBFF]$/, "")}…`;
+  const tail = Math.floor((length - 1) / 2);
+  const [first, last] = [text.slice(0, length - 1 - tail), text.slice(text.length - tail)];
+  return `${first.replace(/[\uD800-\uDBFF]$/, "")}…${last.replace(/^[\uDC00-\uDFFF]/, "")}`;
 }
 
 const whole = new Intl.NumberFormat("en");

@@ -129,11 +129,24 @@ function choose(node) {
   marks();
 }
 
+function mostLinks() {
+  const { indptr } = data;
+  let [best, most] = [0, -1];
+  for (let node = 0; node < data.nodes; node += 1) {
+    const degree = indptr[node + 1] - indptr[node];
+    if (degree > most) [best, most] = [node, degree];
+  }
+  return best;
+}
+
 async function showNode(node) {
   const home = get("node");
   home.hidden = false;
   if (node === null) {
-    home.replaceChildren(el("p", { class: "hint" }, "Choose a node: click a point of the map, or find it by its id."));
+    const hub = mostLinks();
+    const start = el("button", { type: "button", click: () => act.open(hub) }, short(data.ids[hub], 36));
+    const words = "Choose a node: click a point of the map, or find it by its id. The node with the most links: ";
+    home.replaceChildren(el("p", { class: "hint" }, words, start));
     home.dataset.node = "";
     return;
   }
@@ -214,6 +227,19 @@ function scaleOf(column) {
   return { low, high, log, share: (each) => (f(each) - f(low)) / room };
 }
 
+/** Whether each node is of a class with less than a tenth of the labels; null if the column has no such class. */
+function rareOf(column) {
+  if (column.rare !== undefined) return column.rare;
+  column.rare = null;
+  if (column.kind === "category" && column.role !== "factor") {
+    const sizes = panel.counts(column);
+    const labelled = sizes.reduce((sum, size) => sum + size, 0);
+    const rare = Array.from(sizes, (size) => size < 0.1 * labelled);
+    if (rare.some(Boolean)) column.rare = Uint8Array.from(column.values, (code) => (code >= 0 && rare[code] ? 1 : 0));
+  }
+  return column.rare;
+}
+
 function repaint() {
   const { column, selected, lit } = state;
   if (!column) return;
@@ -234,7 +260,7 @@ function repaint() {
     const dimmed = (selected.size && !selected.has(node)) || (lit && !lit.ends.has(node));
     tints[at + 3] = dimmed ? faint : opacity;
   }
-  map.paint(tints);
+  map.paint(tints, rareOf(column));
   marks();
 }
 

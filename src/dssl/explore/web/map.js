@@ -38,6 +38,7 @@ export class PointMap {
     this.pointers = new Map();
     this.grid = gridOf(points);
     this.order = shuffled(this.count); // so that no class lies on top, and that any first part is a fair sample
+    this.last = null; // nodes of rare classes, which are drawn on top
     this.budget = this.count;
     // Points are smooth by themselves; links are, where it costs little.
     const antialias = this.count <= SMOOTH;
@@ -60,12 +61,16 @@ export class PointMap {
     };
     gl.enable(gl.BLEND);
     gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
-    const places = new Float32Array(this.points.length);
-    this.order.forEach((node, i) => places.set(this.points.subarray(2 * node, 2 * node + 2), 2 * i));
-    this.upload("places", places);
+    this.place();
     this.paint(this.tints);
     this.upload("ends", this.lines.places);
     this.upload("shades", this.lines.tints);
+  }
+
+  place() {
+    const places = new Float32Array(this.points.length);
+    this.order.forEach((node, i) => places.set(this.points.subarray(2 * node, 2 * node + 2), 2 * i));
+    this.upload("places", places);
   }
 
   upload(name, values) {
@@ -73,9 +78,16 @@ export class PointMap {
     this.gl.bufferData(this.gl.ARRAY_BUFFER, values, this.gl.DYNAMIC_DRAW);
   }
 
-  /** Colour the points: red, green, blue and opacity of each, 0 to 255. */
-  paint(tints) {
+  /** Colour the points: red, green, blue and opacity of each, 0 to 255; `last` marks nodes that are drawn on top. */
+  paint(tints, last = this.last) {
     this.tints = tints;
+    if (last !== this.last) {
+      this.last = last;
+      const shuffledOrder = shuffled(this.count);
+      const top = (node) => Boolean(last?.[node]);
+      this.order = Uint32Array.from([...shuffledOrder.filter((node) => !top(node)), ...shuffledOrder.filter(top)]);
+      if (this.gl) this.place();
+    }
     if (this.gl) {
       const given = new Uint32Array(tints.buffer);
       this.upload(

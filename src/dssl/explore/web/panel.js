@@ -181,7 +181,7 @@ function heading(text, rows, act) {
 
 export function row(data, other, act, note, picture, figure, meaning) {
   const label = data.column("label");
-  const parts = [el("span", { class: "clip" }, short(data.ids[other]))];
+  const parts = [el("span", { class: "clip", title: short(data.ids[other], 400) }, short(data.ids[other], 36))];
   if (label) parts.unshift(dot(tint(label, label.values[other])));
   if (note) parts.push(el("span", { class: "soft" }, note));
   if (picture) parts.push(picture);

@@ -9,7 +9,11 @@
   const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
   // Plotly reads a little HTML in texts: what users wrote is to be shown as it is.
   const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
-  const cut = (text, length) => (text.length > length ? text.slice(0, length - 1) + "…" : text);
+  // In the middle, since ids often differ at their ends.
+  const cut = (text, length) => {
+    const tail = Math.floor((length - 1) / 2);
+    return text.length > length ? `${text.slice(0, length - 1 - tail)}…${text.slice(text.length - tail)}` : text;
+  };
   const figure = (value) => Number(value.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 });
   const colours = () => [0, 1, 2, 3, 4, 5, 6, 7].map((at) => css("--c" + at));
   const SYMBOLS = ["circle", "triangle-up", "square"];
@@ -272,7 +276,8 @@
     box.groups = []; // and the colours and symbols of those that are painted
     const trace = (nodes, name, marker) => {
       box.nodes.push(nodes);
-      if (painted) box.groups.push({ nodes, x, y, size, color: marker.color, symbol: marker.symbol ?? "circle" });
+      const own = marker.size ?? size;
+      if (painted) box.groups.push({ nodes, x, y, size: own, color: marker.color, symbol: marker.symbol ?? "circle" });
       if (painted && marker.showscale) marker = { ...marker, color: extent(marker.color, 0) };
       const places = painted
         ? { x: [null, null], y: [null, null] }
@@ -310,11 +315,19 @@
       [OTHER, picked.other],
     ].filter(([code]) => groups.has(code));
     const own = picked.classes.map((name, at) => [at, name]).filter(([code]) => groups.has(code));
+    // A rare class comes last and larger, since it would be invisible otherwise.
+    const labelled = own.reduce((sum, [code]) => sum + groups.get(code).length, 0);
+    const rare = ([code]) => groups.get(code).length < 0.1 * labelled;
+    own.sort((a, b) => rare(a) - rare(b));
     return [
       [
         ...rest.map(([code, name]) => trace(groups.get(code), name, { color: css("--rest") })),
         ...own.map(([at, name]) =>
-          trace(groups.get(at), cut(name, 28), { color: palette[at % 8], symbol: SYMBOLS[Math.floor(at / 8) % 3] }),
+          trace(groups.get(at), cut(name, 28), {
+            color: palette[at % 8],
+            symbol: SYMBOLS[Math.floor(at / 8) % 3],
+            size: rare([at]) ? 1.5 * size : size,
+          }),
         ),
       ],
       look,
