@@ -33,15 +33,10 @@ class Command:
     before: tuple[tuple[str, ...], ...] = ()
 
 
-COMMANDS = (
-    Command("fit", FIT),
-    Command("fit, mini-batches", (*FIT, "--set", "batch_size=16")),
-    Command("fit --overwrite", (*FIT, "--overwrite", "--seed", "1"), before=(FIT,)),
+COMMANDS = (  # the quick ones first
     Command("embed", ("embed", "run", "-o", "vectors.csv"), before=(FIT,)),
     Command("embed, new graph", ("embed", "run", *GRAPH, "-o", "vectors.parquet"), before=(FIT,)),
     Command("factors", ("factors", "run", "-o", "links.parquet"), before=(FIT,)),
-    Command("evaluate", ("evaluate", "run", "-q"), before=(FIT,)),
-    Command("report", ("report", "run", "-q"), before=(FIT, ("evaluate", "run", "-q"))),
     Command("explore --export", ("explore", "run", "--export", "page", "-q"), before=(FIT,)),
     Command("pack", ("pack", *GRAPH, "-o", "packed", "-q")),
     Command(
@@ -50,6 +45,11 @@ COMMANDS = (
         before=(("pack", "edges.csv", "-o", "packed", "-q"),),
     ),
     Command("pack, cold cache", ("pack", "python:json", "-o", "packed", "-q")),
+    Command("fit", FIT),
+    Command("fit --overwrite", (*FIT, "--overwrite", "--seed", "1"), before=(FIT,)),
+    Command("fit, mini-batches", (*FIT, "--set", "batch_size=16")),
+    Command("report", ("report", "run", "-q"), before=(FIT, ("evaluate", "run", "-q"))),
+    Command("evaluate", ("evaluate", "run", "-q"), before=(FIT,)),
     Command("tune", ("tune", *GRAPH, "--out", "search", "--trials", "2", "-q", *SET)),
     Command(
         "compare",
