@@ -24,8 +24,8 @@ from dssl.graph import Graph
 from dssl.studies.results_table import markdown_rows
 
 TOP = Path(__file__).parents[1]
-GRAPHS = ("texas", "wisconsin")
-TRIALS = 3
+GRAPHS = ("texas",)
+TRIALS = 2
 FILES = ("weights.safetensors", "embeddings.parquet", "factors.parquet", "node_factors.parquet", "metrics.jsonl")
 
 
