@@ -106,8 +106,8 @@ def test_a_search_that_stops_inside_the_data_base_gives_the_same_trials(
 ) -> None:
     search(tmp_path / "whole", 2)
     with monkeypatch.context() as patch:
-        patch.setattr(optuna.Study, moment, lambda *_, **__: os._exit(9) if os.getpid() != here else None)
         here = os.getpid()
+        patch.setattr(optuna.Study, moment, lambda *_, **__: os._exit(9) if os.getpid() != here else None)
         if not (child := os.fork()):
             with suppress(BaseException):
                 search(tmp_path / "parts", 2)
@@ -115,10 +115,8 @@ def test_a_search_that_stops_inside_the_data_base_gives_the_same_trials(
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
     search(tmp_path / "parts", 2)
     assert tried(tmp_path / "parts") == tried(tmp_path / "whole")
-    names = {"whole": [], "parts": []}
-    for name, found in names.items():
-        found += sorted(path.name for path in (tmp_path / name).iterdir())
-    assert names["whole"] == names["parts"]
+    whole, parts = (sorted(path.name for path in (tmp_path / name).iterdir()) for name in ("whole", "parts"))
+    assert whole == parts
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from dssl.config.registry import Range
 from dssl.errors import DsslError, RunError
@@ -72,7 +72,7 @@ class Trials:
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self.folder, self.varied, self.start, self.seed = folder, varied, start, seed
-        self.direction = "minimize" if minimize else "maximize"
+        self.direction: Literal["minimize", "maximize"] = "minimize" if minimize else "maximize"
         self.path = folder / STUDY
         asked = dict(asked) | {"space": {path: _described(part) for path, part in varied.items()}}
         if folder.exists() and not folder.is_dir():
@@ -111,7 +111,8 @@ class Trials:
     def complete(self) -> list[optuna.trial.FrozenTrial]:
         """The stored trials that have a value, the best first."""
         sign = 1 if self.direction == "minimize" else -1
-        return sorted((trial for trial in self.done() if trial.value is not None), key=lambda t: sign * t.value)
+        valued = [(trial.value, trial) for trial in self.done() if trial.value is not None]
+        return [trial for _, trial in sorted(valued, key=lambda pair: sign * pair[0])]
 
     @contextmanager
     def proposals(self) -> Iterator[Proposer]:

@@ -111,8 +111,8 @@ def search(
     """
     require("optuna", extra="tune")
     if select not in get_args(Select):
-        known = get_args(Select)
-        raise ConfigError(f"unknown criterion {select!r}{nearest(select, known)}; use one of {', '.join(known)}")
+        choices = get_args(Select)
+        raise ConfigError(f"unknown criterion {select!r}{nearest(select, choices)}; use one of {', '.join(choices)}")
     if trials < 1 or workers < 1:
         raise ConfigError(f"{trials} trials by {workers} workers cannot be; give at least one of each")
     config = config.model_copy(update={"graph": with_full_paths(config.graph)})
