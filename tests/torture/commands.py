@@ -35,7 +35,7 @@ class Command:
 
 COMMANDS = (  # the quick ones first
     Command("embed", ("embed", "run", "-o", "vectors.csv"), before=(FIT,)),
-    Command("embed, new graph", ("embed", "run", *GRAPH, "-o", "vectors.parquet"), before=(FIT,)),
+    Command("embed, new graph", ("embed", "run", *GRAPH, "--separate", "-o", "vectors.parquet"), before=(FIT,)),
     Command("factors", ("factors", "run", "-o", "links.parquet"), before=(FIT,)),
     Command("explore --export", ("explore", "run", "--export", "page", "-q"), before=(FIT,)),
     Command("pack", ("pack", *GRAPH, "-o", "packed", "-q")),

@@ -106,7 +106,7 @@ def soak(root: Path, rounds: int) -> dict[str, Any]:
     commands.write_graph(folder)
     lines = [
         (*commands.FIT, "--overwrite"),
-        ("embed", "run", *commands.GRAPH, "-o", "vectors.csv"),
+        ("embed", "run", *commands.GRAPH, "--separate", "-o", "vectors.csv"),
         ("factors", "run", "-o", "links.parquet"),
         ("pack", *commands.GRAPH, "-o", "packed", "--overwrite", "-q"),
     ]

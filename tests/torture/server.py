@@ -94,7 +94,7 @@ def arm(fault: Fault, trace: int = -1) -> None:
 
 class _Clock(datetime):
     @classmethod
-    def now(cls, tz: tzinfo | None = None) -> datetime:
+    def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
         return datetime(2026, 1, 1, tzinfo=tz or UTC)
 
 
