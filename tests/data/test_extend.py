@@ -95,3 +95,10 @@ def test_kinds_of_edges_keep_their_names() -> None:
     without = dssl.extend(old, {"source": ["d"], "target": ["a"]})
     assert without.kinds is not None
     assert without.kinds.tolist()[-1] == -1
+
+
+def test_spaces_around_ids_are_removed_on_request(tmp_path: Path) -> None:
+    old = Graph.from_edges([0], [1], ids=["a", "b"])
+    (tmp_path / "edges.csv").write_text("source,target\n a,c \n")
+    assert dssl.extend(old, tmp_path / "edges.csv", trim=True).ids.to_pylist() == ["a", "b", "c"]
+    assert dssl.extend(old, tmp_path / "edges.csv").num_nodes == 4

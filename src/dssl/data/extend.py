@@ -30,6 +30,7 @@ def extend(
     kind_column: str | None = None,
     id_column: str | None = None,
     header: bool | None = None,
+    trim: bool | None = None,
 ) -> Graph:
     """Return a graph with more edges and nodes.
 
@@ -46,6 +47,7 @@ def extend(
         kind_column: column with the kind of each edge.
         id_column: column of the node table with the ids.
         header: whether the first line of a text edge list names the columns.
+        trim: remove spaces around node ids.
 
     >>> week = Graph.from_edges([0, 1], [1, 2], ids=["a", "b", "c"])
     >>> grown = extend(week, {"source": ["c", "d"], "target": ["d", "e"]})
@@ -59,6 +61,7 @@ def extend(
         kind_column=kind_column,
         id_column=id_column,
         header=header,
+        trim=trim,
     )
     return extended(graph, _opened(edges, options, edges=True), _opened(nodes, options, edges=False), options)
 
@@ -82,7 +85,7 @@ def extended(graph: Graph, edges: Columns | None, nodes: Columns | None, options
     )
     text = graph.ids.type == pa.string()
     table = _new_nodes(graph, nodes, options)
-    links = read_links(edges, columns, None, "")
+    links = read_links(edges, columns, None, "", trim=bool(options.trim))
     _check_weights(graph, links, edges.title)
     known = table_of(graph.ids.type, graph.ids)
     rows = known.add(_same_type(table.ids, text, nodes)) if table is not None and nodes is not None else None
