@@ -40,6 +40,7 @@ OTHER: dict[str, dict[str, Any]] = {
         "link_reconstruction_weight": 0.5,
         "link_reconstruction_dim": 2,
         "distillation_weight": 0.1,
+        "teach": "kinds",
     },
     "dgi": {},
     "gae": {"pairs": 20},
@@ -110,7 +111,8 @@ def graph() -> Graph:
     draw = np.random.default_rng(0)
     block = np.arange(45) % 3
     start, end = np.nonzero(np.triu(draw.random((45, 45)) < np.where(block[:, None] == block, 0.4, 0.03), 1))
-    return Graph.from_edges(start, end, num_nodes=45, x=np.abs(draw.normal(size=(45, 6))) + np.eye(6)[block])
+    x = np.abs(draw.normal(size=(45, 6))) + np.eye(6)[block]
+    return Graph.from_edges(start, end, num_nodes=45, x=x, kinds=np.where(block[start] == block[end], "in", "out"))
 
 
 @cache

@@ -189,6 +189,9 @@ def factors(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Table of links: .parquet or .csv.")],
     nodes_out: Annotated[Path | None, typer.Option(metavar="FILE", help="Table of nodes: .parquet or .csv.")] = None,
     layout: Annotated[str, typer.Option(help="One column q (list), or one column per factor (columns).")] = "list",
+    kinds: Annotated[
+        bool, typer.Option("--kinds", help="Write the kind of each link instead; for a run with teach=kinds.")
+    ] = False,
     separate: Separate = False,
     read: Read,
     quiet: Quiet = False,
@@ -204,6 +207,11 @@ def factors(
         found = transform.new_factors(folder, options, on_note=note)
     else:
         found = transform.factors(folder, options, on_note=note)
+    if kinds:
+        count = transform.save_kinds(folder, found, out)
+        if not quiet:
+            typer.echo(f"{out}: kinds of {count:,} links")
+        return
     found.save(out, nodes=nodes_out, layout=cast("Layout", layout))
     if not quiet:
         count, number = found.links.shape

@@ -72,6 +72,9 @@ class DSSLSettings(MethodSection):
     distillation_weight: float = setting(
         1.0, "Weight of distilling groups of similar links into the factors.", ge=0, search=(0.0, 0.5, 1.0, 2.0)
     )
+    teach: Literal["similar", "kinds"] = setting(
+        "similar", "Targets of the factors: groups of similar links, or the known kinds of links."
+    )
 
 
 class DGISettings(MethodSection):

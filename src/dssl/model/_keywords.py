@@ -122,6 +122,7 @@ class DSSLKeywords(Keywords):
         link_reconstruction_weight: float = 5.0,
         link_reconstruction_dim: int = 128,
         distillation_weight: float = 1.0,
+        teach: Literal["similar", "kinds"] = "similar",
         encoder: Literal["gcn", "gat", "sage", "gin", "mlp", "hops"] | nn.Module = "hops",
         dim: int | None = None,
         hidden_dim: int = 64,
@@ -173,7 +174,8 @@ class DSSLKeywords(Keywords):
             reconstruction_dim: Number of principal components of the features to reconstruct.
             link_reconstruction_weight: Weight of reconstructing the links, if they are predictable.
             link_reconstruction_dim: Number of components of the links to reconstruct.
-            distillation_weight: Weight of distilling clusters of linked pairs into the factors.
+            distillation_weight: Weight of distilling groups of similar links into the factors.
+            teach: Targets of the factors: groups of similar links, or the known kinds of links.
             encoder: Encoder architecture, or a torch module.
             dim: Length of the vector of a node. By default the output width of a custom encoder, otherwise 64.
             hidden_dim: Width of the hidden layers.

@@ -83,6 +83,28 @@ class Factors:
         """A row per node: id, the most probable factor (from 0; none without links), and the list ``q``."""
         return _table(self._node_keys(), self.nodes)
 
+    def kinds_table(self) -> pa.Table:
+        """A row per link of the graph: source, target, kind, its probability, and whether the kind was known.
+
+        For factors that were taught the kinds (``teach="kinds"``), of which factor k is kind k. A known kind has the
+        probability 1.
+        """
+        from dssl.graph.kinds import given_arcs
+
+        if self.graph is None or self.graph.kinds is None or len(self.graph.kind_names or ()) > self.num_factors:
+            raise RunError("predicted kinds need factors that were taught kinds; fit with teach=kinds")
+        forth, _ = given_arcs(self.graph, self.source, self.target)
+        own = forth >= 0 if self.graph.directed else (forth >= 0) & (self.source <= self.target)
+        given = self.graph.kinds[forth[own]]
+        q = self.links[own, : len(self.graph.kind_names or ())]
+        known = given >= 0
+        kind = np.where(known, given, q.argmax(axis=1))
+        names = pa.array(self.graph.kind_names).take(pa.array(kind))
+        sides = {"source": self.source, "target": self.target}
+        ends = {name: self.ids.take(pa.array(at[own])) for name, at in sides.items()}
+        probability = np.where(known, np.float32(1), q.max(axis=1))
+        return pa.table({**ends, "kind": names, "probability": probability, "known": known})
+
     def save(self, links: str | Path, *, nodes: str | Path | None = None, layout: Layout = "list") -> None:
         """Write the table of links, and that of nodes if asked, each in one step.
 

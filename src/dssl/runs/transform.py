@@ -101,6 +101,33 @@ def new_factors(folder: Path, options: GraphSettings, *, on_note: OnNote = lambd
     return Factors(ids, *ends, found.links[kept], found.nodes[used])
 
 
+def save_kinds(folder: Path, factors: Factors, out: Path) -> int:
+    """Write the kind of each link, known or predicted, with ids; return the number of links.
+
+    Args:
+        folder: the run folder; its factors were taught kinds.
+        factors: the factors of a graph.
+        out: ends with ``.parquet`` or ``.csv``.
+    """
+    from pyarrow import csv, parquet
+
+    from dssl.model.embeddings import check_ending
+    from dssl.model.factors import ENDINGS
+    from dssl.runtime import files
+
+    method = read_config(folder).method
+    if getattr(method, "teach", "") != "kinds":
+        raise ConfigError(f"{folder} was not taught kinds of links; fit again with --set teach=kinds")
+    ending = check_ending(out, ENDINGS)
+    table = factors.kinds_table()
+    with files.replacing(out) as path:
+        if ending == ".parquet":
+            parquet.write_table(table, path)
+        else:
+            csv.write_csv(table, path)
+    return int(table.num_rows)
+
+
 def encoding_of(folder: Path) -> Encoding | None:
     """Return how the columns of a node table became the features of a run, or of a packed graph."""
     from dssl.graph import packed

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -25,6 +27,7 @@ class Additions(nn.Module):
         link_reconstruction_weight: weight of the decoder of the links, times `LinkDecoder.predictability`.
         link_reconstruction_dim: principal components of the normalised adjacency matrix that are decoded.
         distillation_weight: weight of the cross-entropy with the groups of links.
+        teach: targets of the factors, ``similar`` links or known ``kinds``.
     """
 
     def __init__(
@@ -37,6 +40,7 @@ class Additions(nn.Module):
         link_reconstruction_weight: float,
         link_reconstruction_dim: int,
         distillation_weight: float,
+        teach: Literal["similar", "kinds"] = "similar",
     ) -> None:
         super().__init__()
         dim, in_dim = encoder.dim, encoder.in_dim
@@ -44,7 +48,7 @@ class Additions(nn.Module):
         self.distillation_weight = distillation_weight
         self.features = FeatureDecoder(dim, reconstruction_dim, in_dim=in_dim) if reconstruction_weight else None
         self.links = LinkDecoder(dim, link_reconstruction_dim) if link_reconstruction_weight else None
-        self.teacher = Teacher(num_factors) if distillation_weight else None
+        self.teacher = Teacher(num_factors, teach) if distillation_weight else None
 
     def prepare(
         self,

@@ -114,6 +114,7 @@ class DSSLModel(EncoderMethod):
         link_reconstruction_weight: weight of the decoder of the links, times how well links are predicted from links.
         link_reconstruction_dim: principal components of the normalised adjacency matrix that are decoded.
         distillation_weight: weight of the cross-entropy with the groups of links.
+        teach: targets of the factors, ``similar`` links or known ``kinds``.
     """
 
     augments = False
@@ -150,6 +151,7 @@ class DSSLModel(EncoderMethod):
         link_reconstruction_weight: float,
         link_reconstruction_dim: int,
         distillation_weight: float,
+        teach: Literal["similar", "kinds"] = "similar",
     ) -> None:
         super().__init__(encoder)
         dim = encoder.dim
@@ -173,6 +175,7 @@ class DSSLModel(EncoderMethod):
             link_reconstruction_weight=link_reconstruction_weight,
             link_reconstruction_dim=link_reconstruction_dim,
             distillation_weight=0.0 if self.head.uniform else distillation_weight,
+            teach=teach,
         )
         # Created last, as a copy: it draws nothing, so that every ablation starts from the same weights.
         self.target = copy.deepcopy(self._online()).requires_grad_(False)

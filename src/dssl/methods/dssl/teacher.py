@@ -7,6 +7,7 @@ ways and reads other columns. A link that the encoder counts both ways has one t
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from dssl.graph import Graph
+from dssl.graph.link_kinds import LinkKinds
 from dssl.graph.link_mixture import LinkGroups
 from dssl.methods.dssl.posterior import sampled_rows
 from dssl.nn.batches import Batch
@@ -31,15 +33,16 @@ Logits = Callable[[Tensor, Tensor], Tensor]  # of the links between two arrays o
 
 
 class Teacher:
-    """Teaches the posteriors of links the groups of similar links.
+    """Teaches the posteriors of links the groups of similar links, or the known kinds.
 
     Args:
         num_factors: K, the number of groups and of factors.
+        teach: ``similar``, or ``kinds``: then factor k is kind k, and links of unknown kind have predicted ones.
     """
 
-    def __init__(self, num_factors: int) -> None:
-        self.num_factors = num_factors
-        self._groups: LinkGroups | None = None
+    def __init__(self, num_factors: int, teach: Literal["similar", "kinds"] = "similar") -> None:
+        self.num_factors, self.teach = num_factors, teach
+        self._groups: LinkGroups | LinkKinds | None = None
         self._order = np.arange(num_factors)
 
     @property
@@ -59,8 +62,9 @@ class Teacher:
             scale: whether principal components are computed at once or by blocks.
         """
         self._order = np.arange(self.num_factors)
-        self._groups = LinkGroups(given, self.num_factors, seed=seed, scale=scale) if given.num_arcs else None
-        if posteriors is None or self._groups is None:
+        make = LinkKinds if self.teach == "kinds" else LinkGroups
+        self._groups = make(given, self.num_factors, seed=seed, scale=scale) if given.num_arcs else None
+        if posteriors is None or self._groups is None or self.teach == "kinds":
             return
         arcs = np.linspace(0, graph.num_arcs - 1, min(graph.num_arcs, DISTILLED)).astype(np.int64)
         start, end = graph.sources()[arcs].astype(np.int64), graph.indices[arcs].astype(np.int64)

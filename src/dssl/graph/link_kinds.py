@@ -1,0 +1,93 @@
+"""Kinds of links predicted from their descriptions: the links of a known kind teach a logistic regression.
+
+A link of a known kind keeps it. The others get a probability of each kind. A link of an undirected graph is read from
+both ends, and the probabilities are averaged.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dssl import rng
+from dssl.errors import GraphError
+from dssl.graph import Graph
+from dssl.graph.kinds import given_arcs
+from dssl.graph.link_description import Floats, LinkDescription, Places, Scaling
+from dssl.graph.link_mixture import BLOCK, SAMPLE, once
+from dssl.runtime.scale import IN_MEMORY, Scale
+
+STRENGTH = 30.0  # inverse of the penalty; columns of a block have a total variance of 1
+
+
+class LinkKinds:
+    """Probabilities of the kinds of all links of a graph.
+
+    Args:
+        graph: a graph with kinds on some links, of at least two different kinds.
+        size: number of columns of the result, at least the number of kinds.
+        seed: seed of samples.
+        scale: whether principal components are computed at once or by blocks.
+
+    Attributes:
+        posteriors: probability of each kind, a row per link as in `dssl.graph.link_mixture.LinkGroups`, shape
+            ``(L, size)``; columns beyond the number of kinds are 0.
+        known: whether the kind of each link is known, shape ``(L,)``.
+    """
+
+    def __init__(self, graph: Graph, size: int, *, seed: int = 0, scale: Scale = IN_MEMORY) -> None:
+        names = graph.kind_names or ()
+        if graph.kinds is None:
+            raise GraphError(f"graph {graph.name!r} has no kinds of links to teach; read them with kind_column")
+        if len(names) > size:
+            raise GraphError(
+                f"graph {graph.name!r} has {len(names)} kinds of links, but there are {size} factors; "
+                f"set num_factors to {len(names)} or more"
+            )
+        self._description = LinkDescription(graph, seed=seed, scale=scale)
+        self._indptr, self._indices = once(self._description.links)
+        count = self._indices.size
+        kinds = graph.kinds[given_arcs(graph, *self._ends(np.arange(count)))[0]] if count else graph.kinds[:0]
+        self.known = kinds >= 0
+        taught = np.flatnonzero(self.known)
+        if np.unique(kinds[taught]).size < 2:
+            raise GraphError(
+                f"graph {graph.name!r}: {np.unique(kinds[taught]).size} kind of links is known; teaching needs two"
+            )
+        if taught.size > SAMPLE:
+            taught = np.sort(rng.stream(seed, "taught kinds").choice(taught, SAMPLE, replace=False))
+        self._readings = 1 if graph.directed else 2
+        self._fit(taught, kinds[taught])
+        self.posteriors = np.zeros((count, size), np.float32)
+        for begin in range(0, count, BLOCK):
+            links = np.arange(begin, min(begin + BLOCK, count))
+            self.posteriors[begin : begin + links.size, self._classes] = self._predicted(links)
+        self.posteriors[self.known] = np.eye(size, dtype=np.float32)[kinds[self.known]]
+
+    def numbers(self, start: NDArray[np.int64], end: NDArray[np.int64]) -> Places:
+        """Return the numbers of the links between positions, either way; −1 where there is none, shape ``(M,)``."""
+        from dssl.kernels.arcs import places
+
+        forth = places(self._indptr, self._indices, start, end)
+        return np.where(forth >= 0, forth, places(self._indptr, self._indices, end, start))
+
+    def _ends(self, links: Places) -> tuple[Places, Places]:
+        return np.searchsorted(self._indptr, links, side="right") - 1, self._indices[links].astype(np.int64)
+
+    def _columns(self, links: Places) -> list[Floats]:
+        start, end = self._ends(links)
+        return [self._description.columns(*ends) for ends in ((start, end), (end, start))[: self._readings]]
+
+    def _fit(self, links: Places, kinds: NDArray[np.int32]) -> None:
+        from sklearn.linear_model import LogisticRegression
+
+        columns = np.concatenate(self._columns(links))
+        widths = {name: len(block) for name, block in self._description.blocks.items()}
+        self._scaling = Scaling.fit(columns, widths)
+        self._model = LogisticRegression(C=STRENGTH, max_iter=500)
+        self._model.fit(self._scaling(columns), np.tile(kinds, self._readings))
+        self._classes = np.asarray(self._model.classes_, np.int64)
+
+    def _predicted(self, links: Places) -> Floats:
+        parts = [self._model.predict_proba(self._scaling(columns)) for columns in self._columns(links)]
+        return np.asarray(np.mean(parts, axis=0), np.float32)

@@ -1,0 +1,64 @@
+"""Kinds predicted from descriptions of links."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dssl import DSSL
+from dssl.errors import GraphError
+from dssl.graph import Graph
+from dssl.graph.kinds import kinds_of_links
+from dssl.graph.link_kinds import LinkKinds
+from tests.graph.test_link_mixture import stars
+
+
+def partly(fraction: float = 0.2, *, directed: bool = True) -> tuple[Graph, np.ndarray]:
+    """The graph of stars and triangles, with the kind of some links, and the true kind of all."""
+    graph, reason = stars()
+    known = np.random.default_rng(1).random(graph.num_arcs) < fraction
+    kinds = np.where(known, reason, -1).astype(np.int32)
+    graph = graph.replace(kinds=kinds, kind_names=("star", "triangle"))
+    if directed:
+        return graph, reason
+    both = graph.undirected()
+    full = graph.replace(kinds=reason.astype(np.int32)).undirected()
+    return both, full.kinds[full.sources() < full.indices]
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_unknown_kinds_are_predicted_and_known_ones_kept(directed: bool) -> None:
+    graph, reason = partly(directed=directed)
+    found = LinkKinds(graph, 3)
+    assert 0 < found.known.sum() < 0.5 * len(reason)
+    np.testing.assert_array_equal(found.posteriors[found.known], np.eye(3)[reason[found.known]])
+    assert (found.posteriors.argmax(axis=1) == reason).mean() > 0.98
+    np.testing.assert_allclose(found.posteriors.sum(axis=1), 1, atol=1e-5)
+    assert not found.posteriors[:, 2].any()
+
+
+def test_what_cannot_be_taught_is_refused() -> None:
+    graph, _ = partly()
+    with pytest.raises(GraphError, match="2 kinds of links, but there are 1 factors; set num_factors to 2 or more"):
+        LinkKinds(graph, 1)
+    with pytest.raises(GraphError, match="1 kind of links is known; teaching needs two"):
+        LinkKinds(graph.replace(kinds=np.minimum(graph.kinds, 0)), 3)
+    with pytest.raises(GraphError, match="no kinds of links to teach; read them with kind_column"):
+        LinkKinds(graph.replace(kinds=None), 3)
+
+
+def test_taught_factors_are_the_kinds_and_untaught_ones_ignore_them() -> None:
+    graph, reason = partly()
+    taught = DSSL(num_factors=2, dim=16, epochs=60, teach="kinds").fit(graph).factors(graph)
+    _, forward = kinds_of_links(graph, taught.source, taught.target)
+    assert (taught.links[forward].argmax(axis=1) == reason).mean() > 0.9
+    plain = [DSSL(num_factors=2, dim=8, epochs=2).fit(g).factors(g).links for g in (graph, graph.replace(kinds=None))]
+    np.testing.assert_array_equal(*plain)
+    table = taught.kinds_table()
+    assert table.num_rows == graph.num_arcs
+    kinds = np.array([("star", "triangle").index(kind) for kind in table["kind"].to_pylist()])
+    known = table["known"].to_numpy()
+    np.testing.assert_array_equal(known, graph.kinds >= 0)
+    np.testing.assert_array_equal(kinds[known], graph.kinds[known])
+    assert (table["probability"].to_numpy()[known] == 1).all()
+    assert (kinds == reason).mean() > 0.9
