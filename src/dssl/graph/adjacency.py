@@ -83,24 +83,31 @@ class Averages:
 
     def plain(self, x: Floats) -> Floats:
         """A X for X of shape ``(N, d)``."""
-        return self._product(x)
+        return self.product(x)
 
     def mean(self, x: Floats) -> Floats:
         """P X with P = D^−1 A."""
-        return self._product(x, after=self._inverse)
+        return self.product(x, after=self._inverse)
 
     def normalised(self, x: Floats) -> Floats:
         """D^−½ A D^−½ X, for an undirected graph."""
-        return self._product(x, before=self._root, after=self._root)
+        return self.product(x, before=self._root, after=self._root)
 
     def smooth(self, x: Floats) -> Floats:
         """S X with S = D̂^−½ (A + I) D̂^−½."""
-        return self._product(x, before=self._looped, after=self._looped, loops=True)
+        return self.product(x, before=self._looped, after=self._looped, loops=True)
 
-    def _product(
+    def product(
         self, x: Floats, *, before: Floats | None = None, after: Floats | None = None, loops: bool = False
     ) -> Floats:
-        """Rows times ``before``, summed over neighbours, times ``after``; a few columns at a time if X is large."""
+        """R (A + L) Q X for diagonal matrices R and Q; a few columns at a time if X is large.
+
+        Args:
+            x: X, shape ``(N, d)``.
+            before: diagonal of Q as a column; none for ones.
+            after: diagonal of R as a column; none for ones.
+            loops: whether L is the identity, or zero.
+        """
         from dssl.kernels.csr import sum_neighbours
 
         def times(part: Floats) -> Floats:

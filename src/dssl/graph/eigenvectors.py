@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dssl import rng
+from dssl.graph import svd
 from dssl.runtime import out_of_core
 
 Floats = NDArray[np.float32]
@@ -71,14 +72,14 @@ def leading_eigenpairs(
     """
     count = min(count, size)
     width = min(count + EXTRA, size)
-    block = _orthonormal(rng.stream(seed, "eigenvectors").standard_normal((size, width), dtype=np.float32))
+    block = _orthonormal(_start(size, width, seed))
     used = 0
     while True:
         image = times(block)
         used += 1
         values, block, image = _rayleigh_ritz(block, image)
         scale = max(abs(float(values[0])), 1e-30)
-        residual = _residual(block[:, :count], image[:, :count], values[:count]) / scale
+        residual = _residual(block, image, values[:count]) / scale
         if residual <= TOLERANCE or width == size or used >= products:
             break
         edge = max(abs(float(values[min(count + EXTRA // 4, width - 1)])), 1e-6 * scale)
@@ -86,25 +87,37 @@ def leading_eigenpairs(
         degree = _degree((scale - middle) / half)
         before, block = block, _shifted(image, block, middle, half)
         for _ in range(degree - 1):
-            after = times(block)
+            image = times(block)
             used += 1
-            after -= np.float32(middle) * block
-            after *= np.float32(2 / half)
-            after -= before
-            before, block = block, after
-        block /= np.maximum(np.linalg.norm(block, axis=0), 1e-30)
-        block = _orthonormal(block)
-    vectors = np.ascontiguousarray(block[:, :count])
-    largest = vectors[np.abs(vectors).argmax(axis=0), np.arange(count)]
-    vectors *= np.where(largest < 0, -1, 1).astype(np.float32)
-    return Eigenpairs(values[:count], vectors, residual, used)
+            before, block = block, _next(image, block, before, middle, half)
+        sizes = np.sqrt(np.diagonal(_products(block, block)))
+        block = _orthonormal(_turned(block, np.diag(1 / np.maximum(sizes, 1e-30))))
+    del image
+    vectors = out_of_core.mapped(lambda part: np.ascontiguousarray(part[:, :count]), block)
+    signs = svd.signs(vectors).astype(np.float32)
+    return Eigenpairs(values[:count], out_of_core.mapped(lambda part: part * signs, vectors), residual, used)
+
+
+def _start(size: int, width: int, seed: int) -> Floats:
+    draw, out = rng.stream(seed, "eigenvectors"), out_of_core.matrix((size, width))
+    step = out_of_core.rows_at_once(out)
+    for begin in range(0, size, step):
+        rows = out[begin : begin + step]
+        rows[:] = draw.standard_normal(rows.shape, dtype=np.float32)
+        out_of_core.drop(out)
+    return out
 
 
 def _shifted(image: Floats, block: Floats, middle: float, half: float) -> Floats:
     """(M − middle) block / half, from M block."""
-    out: Floats = image - np.float32(middle) * block
-    out /= np.float32(half)
-    return out
+    shift, scale = np.float32(middle), np.float32(half)
+    return out_of_core.mapped(lambda part, own: (part - shift * own) / scale, image, block)
+
+
+def _next(image: Floats, block: Floats, before: Floats, middle: float, half: float) -> Floats:
+    """The recurrence of the Chebyshev polynomials: 2 (M − middle) block / half − before."""
+    shift, scale = np.float32(middle), np.float32(2 / half)
+    return out_of_core.mapped(lambda part, own, last: (part - shift * own) * scale - last, image, block, before)
 
 
 def _degree(ratio: float) -> int:
@@ -133,7 +146,8 @@ def _rayleigh_ritz(block: Floats, image: Floats) -> tuple[Doubles, Floats, Float
 def _residual(vectors: Floats, images: Floats, values: Doubles) -> float:
     squares = np.zeros(len(values))
     for begin, part in out_of_core.blocks(vectors):
-        squares += np.square(images[begin : begin + len(part)] - part * values.astype(np.float32)).sum(axis=0)
+        image = images[begin : begin + len(part), : len(values)]
+        squares += np.square(image - part[:, : len(values)] * values.astype(np.float32)).sum(axis=0)
     return float(np.sqrt(squares.max(initial=0)))
 
 
@@ -146,7 +160,5 @@ def _products(left: Floats, right: Floats) -> Doubles:
 
 
 def _turned(block: Floats, turn: Doubles) -> Floats:
-    narrow, out = turn.astype(np.float32), np.empty((len(block), turn.shape[1]), np.float32)
-    for begin, part in out_of_core.blocks(block):
-        out[begin : begin + len(part)] = part @ narrow
-    return out
+    narrow = turn.astype(np.float32)
+    return out_of_core.mapped(lambda part: part @ narrow, block)

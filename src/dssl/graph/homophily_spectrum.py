@@ -139,10 +139,7 @@ def _alikeness(scores: Floats, links: Averages, linked: NDArray[np.bool_]) -> Do
 
 
 def _product(rows: Floats, columns: Floats) -> Floats:
-    out = np.empty((len(rows), columns.shape[1]), np.float32)
-    for begin, block in out_of_core.blocks(rows):
-        out[begin : begin + len(block)] = block @ columns
-    return out
+    return out_of_core.mapped(lambda block: block @ columns, rows)
 
 
 def _signs(columns: NDArray[np.floating]) -> Doubles:

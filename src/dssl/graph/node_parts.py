@@ -38,10 +38,11 @@ from dssl.graph import Graph
 from dssl.graph.adjacency import Averages
 from dssl.graph.homophily_spectrum import HomophilySpectrum
 from dssl.graph.positions import Positions, link_reliability
-from dssl.graph.principal import Principal
+from dssl.graph.principal import Principal, moments
 from dssl.graph.roles import Roles
 from dssl.graph.topics import Topics
 from dssl.graph.word_covariance import REPLICATES, Features, WordCovariance, project, scaled_blocks, word_basis
+from dssl.runtime import out_of_core
 
 Floats = NDArray[np.float32]
 
@@ -119,10 +120,10 @@ class NodeParts:
             context = reliability(*(Averages(half).mean(subject) for half in (first, second)))
             weights["smoothed words"] = weights["words"] if handful else context
             near = _smoothed(parts["words"], links, tokens=tokens)
-            shift = near.mean(axis=0, dtype=np.float64).astype(np.float32)
-            size = float(np.sqrt(np.square(near - shift, dtype=np.float64).sum() / len(near)))
+            mean, variance = moments(near)
+            shift, size = mean.astype(np.float32), float(np.sqrt(variance.sum()))
             scale = 1 / size if size > 1e-9 else 0.0
-            parts["smoothed words"] = (near - shift) * np.float32(scale)
+            parts["smoothed words"] = _scaled(near, shift, scale)
         positions, parts["positions"] = Positions.fit(plain, seed=seed)
         weights["positions"] = link_reliability(links, seed=seed)
         roles, parts["roles"] = Roles.fit(plain, seed=seed)
@@ -148,7 +149,7 @@ class NodeParts:
         if len(self.basis) and graph.x is not None:
             parts["words"] = self.words.apply(_projected(graph.x, self.row_size, self.basis))
             near = _smoothed(parts["words"], links, tokens=self.row_size is not None)
-            parts["smoothed words"] = (near - self.shift) * np.float32(self.scale)
+            parts["smoothed words"] = _scaled(near, self.shift, self.scale)
         parts["positions"] = self.positions.apply(plain)
         parts["roles"] = self.roles.apply(plain, seed=seed)
         return parts
@@ -207,11 +208,12 @@ def are_tokens(x: Features) -> bool:
 
 def reliability(first: Floats, second: Floats) -> float:
     """Correlation of two versions of a part, weighted by the variance of columns, after Spearman-Brown; 0 to 1."""
-    one, other = (part - part.mean(axis=0, dtype=np.float64) for part in (first, second))
-    sizes = (one**2).sum(axis=0), (other**2).sum(axis=0)
-    variance = sizes[0] + sizes[1]
-    norms = np.sqrt(sizes[0] * sizes[1])
-    r = np.clip(np.divide((one * other).sum(axis=0), norms, out=np.zeros_like(norms), where=norms > 1e-12), 0, 1)
+    means, sizes = zip(*(moments(part) for part in (first, second)), strict=True)
+    shared = np.zeros(first.shape[1])
+    for begin, block in out_of_core.blocks(first):
+        shared += ((block - means[0]) * (second[begin : begin + len(block)] - means[1])).sum(axis=0) / len(first)
+    variance, norms = sizes[0] + sizes[1], np.sqrt(sizes[0] * sizes[1])
+    r = np.clip(np.divide(shared, norms, out=np.zeros_like(norms), where=norms > 1e-12), 0, 1)
     return float((2 * r / (1 + r)) @ variance / max(float(variance.sum()), 1e-30))
 
 
@@ -260,13 +262,19 @@ def _smoothed(words: Floats, links: Graph, *, tokens: bool) -> Floats:
     if tokens:
         return averages.smooth(averages.smooth(words))
     once = averages.mean(words)
-    return np.hstack([once, averages.mean(once)])
+    return out_of_core.mapped(lambda near, far: np.hstack([near, far]), once, averages.mean(once))
 
 
 def _joined(parts: Mapping[str, Floats], weights: Mapping[str, float], positions: Positions) -> Floats:
     """Weighted parts side by side; in-links count half."""
-    blocks = [part * np.float32(weights[name]) for name, part in parts.items()]
+    factors = [np.full(part.shape[1], weights[name], np.float32) for name, part in parts.items()]
     if positions.directed:
-        at = list(parts).index("positions")
-        blocks[at][:, positions.ends.shape[1] :] *= np.float32(IN_LINKS)
-    return np.hstack(blocks)
+        factors[list(parts).index("positions")][positions.ends.shape[1] :] *= np.float32(IN_LINKS)
+    every = np.concatenate(factors)
+    order = sorted(parts.values(), key=lambda part: -part.shape[1])
+    at = [next(number for number, part in enumerate(order) if part is own) for own in parts.values()]
+    return out_of_core.mapped(lambda *blocks: np.hstack([blocks[number] for number in at]) * every, *order)
+
+
+def _scaled(rows: Floats, shift: Floats, scale: float) -> Floats:
+    return out_of_core.mapped(lambda block: (block - shift) * np.float32(scale), rows)

@@ -27,7 +27,10 @@ from dssl.graph import Graph
 from dssl.graph.adjacency import Averages, degrees
 from dssl.graph.eigenvectors import leading_eigenpairs
 from dssl.graph.ids import id_keys
+from dssl.graph.principal import moments
 from dssl.graph.roles import reverse
+from dssl.graph.svd import most_columns
+from dssl.runtime import out_of_core
 
 Floats = NDArray[np.float32]
 
@@ -67,24 +70,24 @@ class Positions:
 
         Args:
             graph: any graph; links of a node to itself are ignored.
-            dim: columns of each direction; at most N.
+            dim: columns of each direction; at most N, and fewer for large graphs (`most_columns`).
             seed: seed of the start of the iteration.
 
         Returns:
             The stored vectors, and the positions of shape ``(N, k)`` or, directed, ``(N, 2k)``.
         """
         plain = graph.without_self_loops()
-        tau = REGULARISATION * float(degrees(plain).mean())
+        tau, dim = REGULARISATION * float(degrees(plain).mean()), min(dim, most_columns(plain.num_nodes))
         ends, starts = _directed(plain, tau, dim, seed) if graph.directed else _undirected(plain, tau, dim, seed)
         columns = _columns(plain, tau, ends, starts)
-        shift = columns.mean(axis=0, dtype=np.float64).astype(np.float32)
-        parts = np.split(columns - shift, [ends.shape[1]], axis=1)
-        sizes = [np.sqrt(np.square(part, dtype=np.float64).sum() / len(part)) for part in parts]
-        scale = np.repeat([1 / size if size > 1e-12 else 0.0 for size in sizes], [p.shape[1] for p in parts])
+        mean, variance = moments(columns)
+        shift, widths = mean.astype(np.float32), (ends.shape[1], starts.shape[1])
+        sizes = np.sqrt([variance[: widths[0]].sum(), variance[widths[0] :].sum()])
+        scale = np.repeat([1 / size if size > 1e-12 else 0.0 for size in sizes], widths)
         keys = id_keys(graph.ids)
         order = np.argsort(keys, kind="stable")
         found = cls(tau, keys[order], ends[order], starts[order], shift, scale.astype(np.float32))
-        return found, (columns - shift) * found.scale
+        return found, found._scaled(columns)
 
     def apply(self, graph: Graph) -> Floats:
         """Return the positions of another graph's nodes, from their links to known nodes."""
@@ -93,7 +96,10 @@ class Positions:
         at = np.clip(np.searchsorted(self.keys, keys := id_keys(graph.ids)), 0, max(len(self.keys) - 1, 0))
         known = (self.keys[at] == keys)[:, None]
         ends, starts = (np.where(known, side[at], np.float32(0)) for side in (self.ends, self.starts))
-        return (_columns(plain, self.tau, ends, starts) - self.shift) * self.scale
+        return self._scaled(_columns(plain, self.tau, ends, starts))
+
+    def _scaled(self, columns: Floats) -> Floats:
+        return out_of_core.mapped(lambda block: (block - self.shift) * self.scale, columns)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the stored vectors for a file of arrays."""
@@ -128,6 +134,7 @@ def link_reliability(graph: Graph, *, dim: int = DIM, seed: int = 0) -> float:
         return 0.0
     half = plain.replace(indptr=indptr, indices=indices, weights=None)
     tau = REGULARISATION * indices.size / plain.num_nodes
+    dim = min(dim, most_columns(plain.num_nodes))
     pairs = leading_eigenpairs(_regularised(half, tau), plain.num_nodes, dim, products=ROUGH, seed=seed)
     other = np.bincount(start, minlength=plain.num_nodes) + np.bincount(end, minlength=plain.num_nodes)
     root = (1 / np.sqrt(other + REGULARISATION * other.mean())).astype(np.float32)[:, None]
@@ -148,18 +155,12 @@ def _root(graph: Graph, tau: float) -> Floats:
 def _regularised(graph: Graph, tau: float) -> Any:
     """The product with M of an undirected graph."""
     links, root = Averages(graph), _root(graph, tau)
-
-    def times(block: Floats) -> Floats:
-        out = links.plain(block * root)
-        out *= root
-        return out
-
-    return times
+    return lambda block: links.product(block, before=root, after=root)
 
 
 def _undirected(plain: Graph, tau: float, dim: int, seed: int) -> tuple[Floats, Floats]:
     found = leading_eigenpairs(_regularised(plain, tau), plain.num_nodes, dim, seed=seed)
-    return found.vectors * _root(plain, tau), np.zeros((plain.num_nodes, 0), np.float32)
+    return _rows(found.vectors, _root(plain, tau)), np.zeros((plain.num_nodes, 0), np.float32)
 
 
 def _directed(plain: Graph, tau: float, dim: int, seed: int) -> tuple[Floats, Floats]:
@@ -168,18 +169,27 @@ def _directed(plain: Graph, tau: float, dim: int, seed: int) -> tuple[Floats, Fl
     left, right = _root(plain, tau), _root(back, tau)
 
     def times(block: Floats) -> Floats:  # MᵀM
-        return into.plain(out.plain(block * right) * left**2) * right
+        return into.product(out.product(block, before=right, after=left), before=left, after=right)
 
     found = leading_eigenpairs(times, plain.num_nodes, dim, positive=True, seed=seed)
     values = np.sqrt(np.maximum(found.values, 0))
     inverse = np.divide(1, values, out=np.zeros_like(values), where=values > 1e-6 * max(values[0], 1e-30))
-    u = out.plain(found.vectors * right) * left * inverse.astype(np.float32)
-    return found.vectors * right, u * left
+    u = out.product(found.vectors, before=right, after=left**2)
+    return _rows(found.vectors, right), _rows(u, inverse.astype(np.float32)[None])
 
 
 def _columns(plain: Graph, tau: float, ends: Floats, starts: Floats) -> Floats:
-    columns = Averages(plain).plain(ends) * _root(plain, tau)
+    columns = Averages(plain).product(ends, after=_root(plain, tau))
     if not starts.shape[1]:
         return columns
     back = reverse(plain)
-    return np.hstack([columns, Averages(back).plain(starts) * _root(back, tau)])
+    return out_of_core.mapped(
+        lambda one, other: np.hstack([one, other]), columns, Averages(back).product(starts, after=_root(back, tau))
+    )
+
+
+def _rows(columns: Floats, scales: Floats) -> Floats:
+    """Columns times a column of row scales, shape ``(N, 1)``, or a row of column scales, shape ``(1, k)``."""
+    if len(scales) == len(columns):
+        return out_of_core.mapped(lambda block, scale: block * scale, columns, scales)
+    return out_of_core.mapped(lambda block: block * scales, columns)

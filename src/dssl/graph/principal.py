@@ -55,11 +55,7 @@ class Principal:
 
     def apply(self, rows: Floats) -> Floats:
         """Return the components of rows of shape ``(N, F)``, shape ``(N, dim)``."""
-        out = out_of_core.matrix((len(rows), self.axes.shape[1]))
-        for begin, block in out_of_core.blocks(rows):
-            out[begin : begin + len(block)] = (block - self.mean) @ self.axes
-            out_of_core.drop(out)
-        return out
+        return out_of_core.mapped(lambda block: (block - self.mean) @ self.axes, rows)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return mean and axes for a file of arrays."""
@@ -69,3 +65,13 @@ class Principal:
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Principal:
         """Rebuild the components from the result of `arrays`."""
         return cls(arrays["mean"], arrays["axes"])
+
+
+def moments(rows: Floats) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and variance of each column, by blocks of rows."""
+    mean, variance = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
+    for _, block in out_of_core.blocks(rows):
+        mean += block.sum(axis=0, dtype=np.float64) / len(rows)
+    for _, block in out_of_core.blocks(rows):
+        variance += np.square(block - mean).sum(axis=0) / len(rows)
+    return mean, variance

@@ -67,12 +67,12 @@ def components(
         values = np.empty((matrix.shape[0], v.shape[1]), np.float32)
         for begin, block in out_of_core.blocks(matrix):
             values[begin : begin + len(block)] = block @ v
-        signs = _signs(values)
-        values *= signs.astype(np.float32)
-        return values, _scaled(v, signs)
+        turns = signs(values)
+        values *= turns.astype(np.float32)
+        return values, _scaled(v, turns)
     u, s, v = _decompose(matrix, dim, seed)
-    signs = _signs(u * s)
-    return _scaled(u * s, signs), _scaled(v, signs)
+    turns = signs(u * s)
+    return _scaled(u * s, turns), _scaled(v, turns)
 
 
 def right_vectors(
@@ -88,7 +88,7 @@ def right_vectors(
         v = _tall_vectors(matrix, dim)
     else:
         v = _decompose(matrix, dim, seed)[2]
-    return _scaled(v, _signs(v))
+    return _scaled(v, signs(v))
 
 
 def symmetric_components(
@@ -123,7 +123,7 @@ def symmetric_components(
     vectors = np.empty((size, len(order)), np.float32)
     for begin, block in out_of_core.blocks(q):
         vectors[begin : begin + len(block)] = block @ turn[:, order].astype(np.float32)
-    vectors *= _signs(vectors).astype(np.float32)
+    vectors *= signs(vectors).astype(np.float32)
     return values[order], vectors
 
 
@@ -219,7 +219,7 @@ def _by_products(matrix: Product, dim: int, seed: int) -> tuple[NDArray[Any], ND
     return u[:, order], s[order], v[order].T
 
 
-def _signs(columns: NDArray[Any]) -> NDArray[Any]:
+def signs(columns: NDArray[Any]) -> NDArray[Any]:
     """The sign of the largest entry of each column."""
     largest = np.zeros(columns.shape[1], columns.dtype)
     every = np.arange(columns.shape[1])
@@ -229,5 +229,5 @@ def _signs(columns: NDArray[Any]) -> NDArray[Any]:
     return np.where(largest < 0, -1, 1)
 
 
-def _scaled(columns: NDArray[Any], signs: NDArray[Any]) -> Dense:
-    return np.ascontiguousarray(columns * signs, dtype=np.float32)
+def _scaled(columns: NDArray[Any], turns: NDArray[Any]) -> Dense:
+    return np.ascontiguousarray(columns * turns, dtype=np.float32)

@@ -97,7 +97,7 @@ class Topics:
             axes,
             shift,
         )
-        return found, _product(mixed, axes) - shift, spectrum
+        return found, _product(mixed, axes, shift), spectrum
 
     def apply(self, graph: Graph) -> Floats:
         """Return the topics of another graph's nodes, with the same feature columns, shape ``(N, count)``."""
@@ -108,7 +108,7 @@ class Topics:
             )
         own = project(graph.x, self.row_size, self.scores, self.offset)
         hops = _hops(own, graph.without_self_loops().undirected())
-        return _product(_mixed(hops, self.filters), self.axes) - self.shift
+        return _product(_mixed(hops, self.filters), self.axes, self.shift)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the stored maps for a file of arrays."""
@@ -136,8 +136,8 @@ def returns(graph: Graph) -> Floats:
 def _hops(own: Floats, plain: Graph) -> tuple[Floats, Floats, Floats]:
     links = Averages(plain)
     once = links.mean(own)
-    twice = links.mean(once)
-    twice -= returns(plain)[:, None] * own
+    back = returns(plain)[:, None]
+    twice = out_of_core.mapped(lambda far, self, at: far - at * self, links.mean(once), own, back)
     return own, once, twice
 
 
@@ -160,10 +160,8 @@ def _filters(hops: tuple[Floats, ...], targets: Floats, known: Doubles, effectiv
 
 
 def _mixed(hops: tuple[Floats, ...], filters: NDArray[Any]) -> Floats:
-    out: Floats = hops[0] * filters[0].astype(np.float32)
-    for hop, weights in zip(hops[1:], filters[1:], strict=True):
-        out += hop * weights.astype(np.float32)
-    return out
+    weights = filters.astype(np.float32)
+    return out_of_core.mapped(lambda *parts: sum(a * b for a, b in zip(parts, weights, strict=True)), *hops)
 
 
 def _principal_axes(mixed: Floats, gains: Doubles, count: int) -> tuple[Floats, Floats]:
@@ -183,9 +181,6 @@ def _principal_axes(mixed: Floats, gains: Doubles, count: int) -> tuple[Floats, 
     return axes.astype(np.float32), (mean @ axes).astype(np.float32)
 
 
-def _product(rows: Floats, columns: NDArray[Any]) -> Floats:
-    out = np.empty((len(rows), columns.shape[1]), np.float32)
-    narrow = columns.astype(np.float32)
-    for begin, block in out_of_core.blocks(rows):
-        out[begin : begin + len(block)] = block @ narrow
-    return out
+def _product(rows: Floats, columns: NDArray[Any], shift: Floats | float = 0.0) -> Floats:
+    narrow, less = columns.astype(np.float32), np.asarray(shift, np.float32)
+    return out_of_core.mapped(lambda block: block @ narrow - less, rows)

@@ -117,12 +117,8 @@ def _total_variance(rows: Floats, count: int) -> float:
 
 def _joined(x: Floats, trained: Floats, scales: Floats) -> Floats:
     """The first columns of the input, which are the closed form, and the trained vector, scaled, by blocks of rows."""
-    out, dim = out_of_core.matrix((len(x), len(scales))), len(scales) - trained.shape[1]
-    for begin, block in out_of_core.blocks(x):
-        rows = slice(begin, begin + len(block))
-        out[rows] = np.hstack([block[:, :dim], trained[rows]]) * scales
-        out_of_core.drop(out)
-    return out
+    dim = len(scales) - trained.shape[1]
+    return out_of_core.mapped(lambda block, own: np.hstack([block[:, :dim], own]) * scales, x, trained)
 
 
 def with_input(ready: Graph, x: Floats) -> Graph:

@@ -11,7 +11,7 @@ import mmap
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -106,6 +106,31 @@ def put_away(x: NDArray[np.float32]) -> NDArray[np.float32]:
         return x
     out = scratch((x.shape[0], x.shape[1]))
     put_columns(out, 0, x)
+    return out
+
+
+def mapped(function: Callable[..., NDArray[np.float32]], *matrices: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Apply a function of rows to matrices of as many rows, block by block; a large result is in a scratch file.
+
+    Args:
+        function: takes a block of each matrix and returns a row for each of theirs.
+        matrices: the matrices, the widest first.
+
+    >>> mapped(lambda a, b: a + b, np.ones((3, 2), np.float32), np.ones((3, 1), np.float32)).tolist()
+    [[2.0, 2.0], [2.0, 2.0], [2.0, 2.0]]
+    """
+    first, *others = matrices
+    if len(first) <= rows_at_once(first):
+        return function(*(np.asarray(part) for part in matrices))
+    out: NDArray[np.float32] | None = None
+    for begin, block in blocks(first):
+        at = slice(begin, begin + len(block))
+        made = function(block, *(np.asarray(other[at]) for other in others))
+        out = matrix((len(first), made.shape[1])) if out is None else out
+        out[at] = made
+        for part in (out, *others):
+            drop(part)
+    assert out is not None
     return out
 
 
