@@ -196,6 +196,12 @@ def word_basis(x: Features, row_size: float | None, width: int, seed: int) -> Fl
     """Leading right singular vectors of the scaled rows, or of a sample of a large graph's, shape ``(F, width)``."""
     if x.shape[1] <= width:
         return np.eye(x.shape[1], dtype=np.float32)
+    if x.shape[0] > SAMPLE and isinstance(x, np.ndarray) and x.shape[1] <= svd.NARROW:
+        products = np.zeros((x.shape[1], x.shape[1]))
+        for _, block in scaled_blocks(x, row_size):
+            products += block.T @ block
+        basis = np.linalg.eigh(products)[1][:, ::-1][:, :width]
+        return np.asarray(basis * svd.signs(basis), np.float32)
     if x.shape[0] > SAMPLE:
         nodes = np.sort(rng.stream(seed, "topic basis").choice(x.shape[0], SAMPLE, replace=False))
         x = out_of_core.rows(x, nodes) if isinstance(x, np.ndarray) else x[nodes]
