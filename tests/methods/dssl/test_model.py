@@ -18,7 +18,7 @@ from dssl.graph.adjacency import degrees
 from dssl.graph.link_mixture import LinkGroups
 from dssl.methods.dssl import posterior
 from dssl.methods.dssl.model import DSSLModel
-from dssl.methods.dssl.networks import Links
+from dssl.methods.dssl.networks import Links, Projection
 from dssl.methods.dssl.objective import local_term
 from dssl.nn import encoders
 from dssl.nn.batches import Batch, full_batch, sampled_batch
@@ -69,16 +69,17 @@ def apart(**changes: Any) -> DSSLModel:
 
 def parts(method: DSSLModel, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Vectors, prototypes and predictions of each factor, each computed from its definition."""
-    v = unit(method.projection.projector(method.encoder(batch)), center=method.projection.center is not None)
     encoder, projection = method.target
-    z = unit(projection.projector(encoder(batch)), center=projection.center is not None).detach()
+    v, z = unit(method.projection, method.encoder(batch)), unit(projection, encoder(batch)).detach()
     mu = torch.stack([row / row.norm() for row in method.prototypes])
     return v, z, mu, torch.stack([torch.stack([predicted(method, row, k) for k in range(3)]) for row in v])
 
 
-def unit(rows: Tensor, *, center: bool) -> Tensor:
-    """Rows less their mean if they are centred, each over its length."""
-    rows = rows - sum(rows) / len(rows) if center else rows
+def unit(projection: Projection, h: Tensor) -> Tensor:
+    """Projected rows over their lengths, if centred less their mean, and after training less the running mean."""
+    rows = projection.projector(h)
+    if projection.center is not None:
+        rows = rows - (sum(rows) / len(rows) if projection.training else projection.center.mean)
     return torch.stack([row / row.norm() for row in rows])
 
 
