@@ -110,11 +110,11 @@ def _scatter(
     # A rare class comes last and larger, since it would be invisible otherwise.
     rare = np.isin(shown, known[counts < RARE * counts.sum()])
     for part in np.array_split(order, max(1, min(20, order.size // 200))):
-        for at in np.flatnonzero(~rare):
+        for at in np.flatnonzero(~rare).tolist():
             here = part[classes[part] == shown[at]]
-            _dots(axes, points[here], *look(int(at)), size, "")
-    for at in np.flatnonzero(rare):
-        _dots(axes, points[classes == shown[at]], *look(int(at)), 2 * size, "")
+            _dots(axes, points[here], *look(at), size, "")
+    for at in np.flatnonzero(rare).tolist():
+        _dots(axes, points[classes == shown[at]], *look(at), 2 * size, "")
     handles = []
     for at, label in enumerate(shown):
         name = str(label) if class_names is None else str(class_names[label])
