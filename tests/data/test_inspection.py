@@ -53,3 +53,13 @@ def test_a_graph_without_a_table_has_no_columns() -> None:
     found = inspect(ReadOptions(source="synthetic:h=0.2,nodes=100,classes=2,degree=4"))
     assert found.columns == ()
     assert found.summary["nodes"] == 100
+
+
+def test_the_spectrum_of_homophily_needs_no_labels() -> None:
+    similar, mixed = (
+        inspect(ReadOptions(source=f"synthetic:h={h},nodes=400,classes=2,degree=12")).spectrum for h in (1, 0.5)
+    )
+    assert similar is not None
+    assert similar["directions"] >= 1
+    assert similar["largest"] > 0.2
+    assert mixed is None or mixed["largest"] < similar["largest"]

@@ -291,7 +291,7 @@ def test_the_command_says_where_the_page_is(
 def facts(**changes: Any) -> Facts:
     last = {"effective_rank": 30.0, "factor_usage_max": 0.2, "factor_information": 0.5}
     records: list[dict[str, float | None]] = [{"epoch": at, "loss": 1 + 2.0**-at, **last} for at in range(1, 41)]
-    start = Facts(Path("r"), Config(), {"name": "g"}, [], [], {}, records, {}, Environment())
+    start = Facts(Path("r"), Config(), {"name": "g"}, [], [], {}, records, {}, Environment(), {})
     return replace(start, **changes)
 
 

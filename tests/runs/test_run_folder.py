@@ -243,3 +243,21 @@ def test_sizes_count_what_is_there(run: Path) -> None:
     assert found["graph"] == sum(path.stat().st_size for path in (run / "graph").iterdir())
     assert found["config.toml"] == (run / "config.toml").stat().st_size
     assert set(found) <= set(run_folder.FILES)
+
+
+def test_the_shares_of_the_input_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from dssl.cli import output
+
+    small = {"source": "synthetic:h=0.8,nodes=60,classes=2,degree=4", "dim": 4, "epochs": 1, "num_factors": 2}
+    for features in ("topics", "raw"):
+        workflow.fit(resolve({**small, "features": features}), tmp_path / features)
+    shares = run_folder.input_shares(tmp_path / "topics")
+    assert set(shares) == {"words", "smoothed words", "positions", "roles"}
+    assert sum(shares.values()) == pytest.approx(1)
+    assert run_folder.input_shares(tmp_path / "raw") == {}
+    output.info(tmp_path / "topics")
+    assert f"4 columns, from {max(shares, key=shares.__getitem__)} " in " ".join(capsys.readouterr().out.split())
+    spoilt = tmp_path / "raw" / run_folder.FEATURES
+    spoilt.write_text(spoilt.read_text()[:-2].rstrip() + ', "weights": {"topics": "x"}}')
+    with pytest.raises(RunError, match="is damaged"):
+        run_folder.input_shares(tmp_path / "raw")

@@ -196,6 +196,8 @@ def info(folder: Path) -> None:
             table.add_row("left out", escape(f"{part} ({reason})"))
     others = [f"{path}={value}" for path, value in changed(config).items()]
     table.add_row("settings", escape(", ".join(others) or "all as by default"))
+    if shares := _part(table, folder / run_folder.FEATURES, lambda path: run_folder.input_shares(path.parent)):
+        table.add_row("vector", f"{config.encoder.dim} columns, from " + words_of_shares(shares))
     epochs = run_folder.read_metrics(folder)
     if epochs:
         table.add_row("training", f"{int(epochs[-1]['epoch'] or 0)} epochs, {line(epochs[-1])}")
@@ -217,6 +219,15 @@ def info(folder: Path) -> None:
     console.print(files)
 
 
+def words_of_shares(shares: Mapping[str, float]) -> str:
+    """The parts of the input in words, the largest first.
+
+    >>> words_of_shares({"topics": 0.25, "positions": 0.75})
+    'positions 75%, topics 25%'
+    """
+    return ", ".join(f"{name} {share:.0%}" for name, share in sorted(shares.items(), key=lambda part: -part[1]))
+
+
 def inspection(found: Inspection) -> None:
     """Print the size of a graph, its degrees, and the columns of its node table."""
     out, shown = _out(), found.summary
@@ -225,6 +236,11 @@ def inspection(found: Inspection) -> None:
     out.print(
         f"components {shown['components']:,}, isolated nodes {shown['isolated_nodes']:,}; degree quantiles {quantiles}"
     )
+    if found.spectrum is not None:
+        out.print(
+            f"homophily without labels: {found.spectrum['directions']} directions of the features above chance, "
+            f"from {found.spectrum['smallest']:+.2f} to {found.spectrum['largest']:+.2f} (docs/topics.md)"
+        )
     for change in found.changes:
         out.print(escape(change))
     if not found.columns:

@@ -17,6 +17,7 @@ from dssl.errors import GraphError
 from dssl.graph import Graph
 from dssl.graph.column_fit import ColumnFit, plain
 from dssl.graph.features import decode, encode_labels
+from dssl.graph.homophily_spectrum import homophily_spectrum
 from dssl.graph.statistics import homophily, summary
 
 MOST_CLASSES = 50  # categories of a column up to which it is a candidate label
@@ -52,11 +53,14 @@ class Inspection:
         summary: sizes and shape, as of `dssl.summary`, with the quantiles of the degrees.
         columns: the columns of the node table; empty without one.
         changes: changes made while reading, in words.
+        spectrum: directions of the features in which neighbours are similar or opposite above chance: their number and
+            the smallest and largest eigenvalue of the spectrum of homophily; none without features or links.
     """
 
     summary: dict[str, Any]
     columns: tuple[InspectedColumn, ...]
     changes: tuple[str, ...]
+    spectrum: dict[str, float] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -81,7 +85,19 @@ def inspect(options: ReadOptions) -> Inspection:
     shown = summary(graph) | {"degree_quantiles": dict(zip(map(str, QUANTILES), degrees.tolist(), strict=True))}
     scores = _homophily_by_column(graph)
     columns = [_with_homophily(column, scores) for column in columns]
-    return Inspection(shown, tuple(columns), tuple(map(str, graph.history)))
+    return Inspection(shown, tuple(columns), tuple(map(str, graph.history)), _spectrum(graph))
+
+
+def _spectrum(graph: Graph) -> dict[str, float] | None:
+    if graph.x is None or not graph.num_features or not graph.num_arcs:
+        return None
+    found = homophily_spectrum(graph)
+    above = found.values[found.effective != 0]
+    return {
+        "directions": found.num_significant,
+        "smallest": float(above.min(initial=0)),
+        "largest": float(above.max(initial=0)),
+    }
 
 
 def _columns(options: ReadOptions) -> list[InspectedColumn]:

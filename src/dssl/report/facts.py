@@ -38,6 +38,7 @@ class Facts:
         records: a record per epoch; a value that was not finite is none.
         evaluation: results of the evaluation, empty if the run was not evaluated.
         environment: versions, machine, time and memory.
+        shares: fraction of each part in the input of the encoder; empty for raw features.
     """
 
     folder: Path
@@ -49,6 +50,7 @@ class Facts:
     records: list[Record]
     evaluation: Evaluation
     environment: Environment
+    shares: dict[str, float]
 
     @property
     def name(self) -> str:
@@ -131,6 +133,7 @@ def read(folder: Path) -> Facts:
         records=run_folder.read_metrics(folder),
         evaluation=run_folder.read_evaluation(folder),
         environment=run_folder.read_environment(folder),
+        shares=run_folder.input_shares(folder),
     )
 
 
@@ -201,6 +204,9 @@ def _representation(facts: Facts) -> Verdict | None:
         words = f"The effective rank of the trained vectors is {rank:.1f} of {dim}."
         return Verdict("Representation", "look", "Collapsed", _advice(facts, "the representation", words))
     words = f"The trained vectors have an effective rank of {rank:.1f} of {dim}: they differ in many directions."
+    if facts.shares:
+        parts = sorted(facts.shares.items(), key=lambda part: -part[1])
+        words += f" The input consists of {', '.join(f'{name} ({share:.0%})' for name, share in parts)}."
     return Verdict("Representation", "good", "Not collapsed", words)
 
 

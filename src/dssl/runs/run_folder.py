@@ -165,6 +165,15 @@ def read_inputs(folder: Path) -> Inputs:
         raise RunError(f"{path} is damaged ({error!r:.80}); fit the run again") from None
 
 
+def input_shares(folder: Path) -> dict[str, float]:
+    """Return the fraction of each part in the input of the encoder (topics, positions, …); empty for raw features."""
+    weights = records.read_json(folder / FEATURES).get("weights", {})
+    if not isinstance(weights, dict) or not all(isinstance(value, int | float) for value in weights.values()):
+        raise RunError(f"{folder / FEATURES} is damaged (weights); fit the run again")
+    total = sum(value**2 for value in weights.values())
+    return {str(name): value**2 / total for name, value in weights.items()} if total > 0 else {}
+
+
 def read_factors(folder: Path, command: str) -> Factors:
     """Read the factors of the links and nodes of a run.
 
