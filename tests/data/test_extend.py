@@ -102,3 +102,22 @@ def test_spaces_around_ids_are_removed_on_request(tmp_path: Path) -> None:
     (tmp_path / "edges.csv").write_text("source,target\n a,c \n")
     assert dssl.extend(old, tmp_path / "edges.csv", trim=True).ids.to_pylist() == ["a", "b", "c"]
     assert dssl.extend(old, tmp_path / "edges.csv").num_nodes == 4
+
+
+def test_repeated_edges_are_counted_on_request() -> None:
+    edges = {"source": ["a", "a", "b"], "target": ["b", "b", "c"]}
+    assert dssl.from_tables(edges).weights is None
+    counted = dssl.from_tables(edges, count_edges=True)
+    assert counted.adjacency().toarray()[:2].tolist() == [[0, 2, 0], [2, 0, 1]]
+    grown = dssl.extend(counted, {"source": ["a", "d", "d"], "target": ["b", "a", "a"]}, count_edges=True)
+    assert grown.adjacency().toarray()[0].tolist() == [0, 3, 0, 2]
+    with pytest.raises(GraphError, match="has weights, which add up already"):
+        dssl.from_tables({**edges, "weight": [1.0, 1.0, 1.0]}, count_edges=True)
+
+
+def test_a_column_that_may_be_the_weight_is_named() -> None:
+    edges = {"source": ["a"], "target": ["b"], "amount": [3.0], "rel": ["pays"]}
+    assert [str(change) for change in dssl.from_tables(edges, kind_column="rel").history] == [
+        "1 edge columns left out: 'amount'; weight_column takes one as the weight"
+    ]
+    assert not dssl.from_tables(edges, kind_column="rel", weight_column="amount").history

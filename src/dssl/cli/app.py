@@ -116,6 +116,9 @@ FILE_OPTIONS = {
     "header": Annotated[
         bool | None, typer.Option("--header/--no-header", help="Column names in the first line; default: detected.")
     ],
+    "count_edges": Annotated[
+        bool | None, typer.Option("--count-edges", help="Take the number of rows of an edge as its weight.")
+    ],
     "trim": Annotated[bool | None, typer.Option("--trim", help="Remove spaces around node ids.")],
 }
 

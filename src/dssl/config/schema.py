@@ -41,6 +41,9 @@ class ReadOptions(Section):
     header: bool | None = setting(
         None, "Whether the first line of the edge file holds column names; default: detected."
     )
+    count_edges: bool | None = setting(
+        None, "Whether the weight of an edge is the number of its rows; default: repeated edges count once."
+    )
     trim: bool | None = setting(None, "Whether spaces around node ids are removed; default: they are part of the id.")
     directed: bool = setting(
         False, "Whether edge directions are kept; otherwise every edge counts both ways.", scope=Scope.MODEL

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -159,6 +159,13 @@ def _stream(
     for end in (source, target):
         _renumber(end, rank)
     return Links(ids, source, target, strengths, codes, names)
+
+
+def counted(links: Links, title: str) -> Links:
+    """Return edges of weight 1, which add up where an edge is repeated."""
+    if links.weights is not None:
+        raise GraphError(f"{title} has weights, which add up already; leave out count_edges, or the weight column")
+    return replace(links, weights=np.ones(links.source.size, np.float32))
 
 
 class _Growing:

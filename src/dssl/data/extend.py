@@ -12,7 +12,7 @@ from scipy import sparse
 
 from dssl.config.schema import ReadOptions
 from dssl.data.columns import Columns, FrameColumns, ending, open_columns
-from dssl.data.edge_list import Links, edge_columns, read_links, table_of
+from dssl.data.edge_list import Links, counted, edge_columns, read_links, table_of
 from dssl.data.tables import NodeTable, as_table, read_node_table
 from dssl.errors import GraphError
 from dssl.graph import Change, Graph
@@ -30,6 +30,7 @@ def extend(
     kind_column: str | None = None,
     id_column: str | None = None,
     header: bool | None = None,
+    count_edges: bool | None = None,
     trim: bool | None = None,
 ) -> Graph:
     """Return a graph with more edges and nodes.
@@ -47,6 +48,7 @@ def extend(
         kind_column: column with the kind of each edge.
         id_column: column of the node table with the ids.
         header: whether the first line of a text edge list names the columns.
+        count_edges: take the number of rows of an edge as its weight.
         trim: remove spaces around node ids.
 
     >>> week = Graph.from_edges([0, 1], [1, 2], ids=["a", "b", "c"])
@@ -61,6 +63,7 @@ def extend(
         kind_column=kind_column,
         id_column=id_column,
         header=header,
+        count_edges=count_edges,
         trim=trim,
     )
     return extended(graph, _opened(edges, options, edges=True), _opened(nodes, options, edges=False), options)
@@ -86,6 +89,7 @@ def extended(graph: Graph, edges: Columns | None, nodes: Columns | None, options
     text = graph.ids.type == pa.string()
     table = _new_nodes(graph, nodes, options)
     links = read_links(edges, columns, None, "", trim=bool(options.trim))
+    links = counted(links, edges.title) if options.count_edges else links
     _check_weights(graph, links, edges.title)
     known = table_of(graph.ids.type, graph.ids)
     rows = known.add(_same_type(table.ids, text, nodes)) if table is not None and nodes is not None else None

@@ -37,6 +37,7 @@ def load(
     feature_columns: Sequence[str] | None = None,
     column_types: Mapping[str, str] | None = None,
     header: bool | None = None,
+    count_edges: bool | None = None,
     trim: bool | None = None,
     directed: bool = False,
     self_loops: SelfLoops = "remove",
@@ -65,6 +66,7 @@ def load(
         column_types: type of each named column of the node table: number, flag, category, text, date, vector or
             ignore; by default the values decide (`dssl inspect` shows the decisions).
         header: whether the first line of a text edge list names the columns; by default this is detected.
+        count_edges: take the number of rows of an edge as its weight.
         trim: remove spaces around node ids; by default they are part of the id, and the graph's history counts them.
         directed: keep the direction of edges; otherwise each counts both ways.
         self_loops: remove or keep self loops.
@@ -82,6 +84,7 @@ def load(
         feature_columns=None if feature_columns is None else tuple(feature_columns),
         column_types=column_types_of(column_types),
         header=header,
+        count_edges=count_edges,
         trim=trim,
         directed=directed,
         self_loops=self_loops,

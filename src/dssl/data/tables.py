@@ -21,6 +21,7 @@ from dssl.data.columns import Columns, FrameColumns, ParquetColumns, choose_colu
 from dssl.data.convert import checked_matrix, from_scipy
 from dssl.data.edge_list import (
     EdgeColumns,
+    counted,
     edge_columns,
     has_text_ids,
     id_chunks,
@@ -71,6 +72,7 @@ def from_tables(
     label_column: str | None = None,
     feature_columns: Sequence[str] | None = None,
     column_types: Mapping[str, str] | None = None,
+    count_edges: bool | None = None,
     trim: bool | None = None,
     directed: bool = False,
     self_loops: SelfLoops = "remove",
@@ -90,6 +92,7 @@ def from_tables(
         label_column: column of the node table with the classes.
         feature_columns: columns of the node table that become features.
         column_types: type of each named column of the node table.
+        count_edges: take the number of rows of an edge as its weight.
         trim: remove spaces around node ids.
         directed: keep the direction of edges.
         self_loops: remove or keep edges from a node to itself.
@@ -109,6 +112,7 @@ def from_tables(
         label_column=label_column,
         feature_columns=None if feature_columns is None else tuple(feature_columns),
         column_types=column_types_of(column_types),
+        count_edges=count_edges,
         trim=trim,
         directed=directed,
         self_loops=self_loops,
@@ -175,6 +179,7 @@ def _build(
     else:
         table = read_node_table(nodes, options, encoding, text_ids=has_text_ids(edges, columns))
         links = read_links(edges, columns, table.ids, nodes.title, trim=bool(options.trim))
+    links = counted(links, edges.title) if options.count_edges else links
     graph = Graph.from_edges(
         links.source,
         links.target,
@@ -198,7 +203,7 @@ def _build(
 
 def _unused(edges: Columns, columns: EdgeColumns) -> tuple[Change, ...]:
     """A note about columns of the edge list that are not read, one of which may be the weight."""
-    rest = [name for name in edges.names if name not in (columns.source, columns.target, columns.weight)]
+    rest = [name for name in edges.names if name not in (columns.source, columns.target, columns.kind)]
     if not rest or columns.weight is not None:
         return ()
     shown = ", ".join(map(repr, rest[:5])) + (", …" if len(rest) > 5 else "")
