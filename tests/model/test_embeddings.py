@@ -140,8 +140,9 @@ def test_unknown_ids_and_arguments_are_named(tmp_path):
         e.vector("nod")
     with pytest.raises(EmbeddingsError, match="no vector for the node 3; ids are strings"):
         e.most_similar(3)
-    with pytest.raises(EmbeddingsError, match="top is 0"):
-        e.most_similar("node", top=0)
+    for top in (0, None, "3", 1.5):
+        with pytest.raises(EmbeddingsError, match=f"top is {top!r}"):
+            e.most_similar("node", top=top)
     with pytest.raises(EmbeddingsError, match="unknown layout 'wide'"):
         e.save(tmp_path / "v.parquet", layout="wide")
     with pytest.raises(EmbeddingsError, match="one row per id"):
