@@ -23,7 +23,7 @@ def torchrun(folder: Path) -> list[str]:
     """The command line of a job of two processes."""
     settings = ("dim=8", "hidden_dim=8", f"epochs={EPOCHS}", "checkpoint_every=5", "num_factors=2")
     return [
-        *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0", "-m", "dssl"),
+        *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "dssl"),
         *("fit", "edges.csv", "--nodes", "nodes.csv", "--out", "run", "-q"),
         *(part for setting in settings for part in ("--set", setting)),
     ]
