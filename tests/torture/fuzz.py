@@ -100,7 +100,7 @@ def _run(rng: Rng, folder: Path, state: Path) -> Work:
     from dssl.evaluation import splits
     from dssl.explore import pages, view
     from dssl.model.estimator import Embedder
-    from dssl.runs import run_folder, workflow
+    from dssl.runs import run_folder, transform, workflow
     from dssl.runs.node_map import map_of
 
     run = folder / "run"
@@ -110,11 +110,11 @@ def _run(rng: Rng, folder: Path, state: Path) -> Work:
         lambda: [run_folder.read_config(run), run_folder.read_metrics(run), run_folder.read_environment(run)],
         lambda: run_folder.read_evaluation(run),
         lambda: run_folder.read_graph(run, "dssl x"),
-        lambda: workflow.embed(run),
-        lambda: workflow.factors(run),
+        lambda: transform.embed(run),
+        lambda: transform.factors(run),
         lambda: Embedder.load(run).embed(run_folder.read_graph(run, "dssl x")),
         lambda: workflow.Outcome.of(run),
-        lambda: workflow.encoding_of(run),
+        lambda: transform.encoding_of(run),
         lambda: map_of(run),
         lambda: splits.load(run / run_folder.SPLITS, [0, 1, 2] * 13 + [0]),
         lambda: pages.data_files(view.of_run(run), per=100),
