@@ -145,6 +145,19 @@ def test_a_page_says_what_was_run_and_how_it_went(labelled: Path, tmp_path: Path
     assert len(names) == 5 + 3
 
 
+def test_factors_and_kinds_of_links_are_a_table(labelled: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(labelled, folder)
+    result = json.loads((folder / "evaluation.json").read_text())
+    rows = {"factors": {"ami": 0.456, "purity": 0.789}, "chance": {"ami": 0.0, "purity": 0.5}}
+    result["kinds"] = {"links": 1300, "rows": rows, "table": [[1234, 0], [6, 60]], "names": ["call", "<import>"]}
+    (folder / "evaluation.json").write_text(json.dumps(result))
+    page = report.write([folder], tmp_path / "page.html").read_text()
+    section = page.split('<section id="kinds">')[1].split("</section>")[0]
+    assert "mutual information 0.46, purity 0.79" in section and "chance: 0.00, 0.50." in section
+    assert ">1,234</td>" in section and "&lt;import&gt;" in section and "did not use the kinds" in section
+
+
 def test_the_same_run_gives_the_same_file(labelled: Path, tmp_path: Path) -> None:
     first = report.write([labelled], tmp_path / "a.html").read_bytes()
     (labelled / run_folder.MAP).unlink()
