@@ -64,6 +64,12 @@ def test_the_tested_python_versions_are_those_of_the_classifiers() -> None:
     assert [lowest, f"3.{int(above) - 1}"] == [named[0], named[-1]]
 
 
+def test_contributing_names_the_figure_of_the_mutants() -> None:
+    figure = re.search(r"\d+ of \d+ mistakes are caught", (ROOT / "results" / "mutants.md").read_text(encoding="utf-8"))
+    assert figure is not None
+    assert figure[0] in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_files_that_a_page_names_exist(page: Path) -> None:
     named = set(NAMED.findall(page.read_text(encoding="utf-8")))
