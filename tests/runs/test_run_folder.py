@@ -257,7 +257,7 @@ def test_the_shares_of_the_input_are_shown(tmp_path: Path, capsys: pytest.Captur
     assert run_folder.input_shares(tmp_path / "raw") == {}
     output.info(tmp_path / "topics")
     assert f"4 columns, from {max(shares, key=shares.__getitem__)} " in " ".join(capsys.readouterr().out.split())
-    spoilt = tmp_path / "raw" / run_folder.FEATURES
+    spoilt = tmp_path / "raw" / "features.json"
     spoilt.write_text(spoilt.read_text()[:-2].rstrip() + ', "weights": {"topics": "x"}}')
     with pytest.raises(RunError, match="is damaged"):
         run_folder.input_shares(tmp_path / "raw")

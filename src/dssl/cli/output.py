@@ -18,6 +18,7 @@ from dssl.config.fields import changed
 from dssl.config.toml import to_toml
 from dssl.data.load import FOR_FILES
 from dssl.errors import ConfigError, DsslError, nearest
+from dssl.model.storage import FEATURES
 from dssl.runs import records, run_folder, workflow
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ def info(folder: Path) -> None:
             table.add_row("left out", escape(f"{part} ({reason})"))
     others = [f"{path}={value}" for path, value in changed(config).items()]
     table.add_row("settings", escape(", ".join(others) or "all as by default"))
-    if shares := _part(table, folder / run_folder.FEATURES, lambda path: run_folder.input_shares(path.parent)):
+    if shares := _part(table, folder / FEATURES, lambda path: run_folder.input_shares(path.parent)):
         table.add_row("vector", f"{config.encoder.dim} columns, from " + words_of_shares(shares))
     epochs = run_folder.read_metrics(folder)
     if epochs:

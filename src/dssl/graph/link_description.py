@@ -99,9 +99,16 @@ class LinkDescription:
                 f"component {n} of the {end}" for end in ("source", "target") for n in numbers
             )
 
-    def columns(self, start: Places, end: Places) -> Floats:
-        """Return the columns of the links from ``start`` to ``end`` before scaling, shape ``(M, D)``."""
-        parts = {"pair": self._pair, "roles": self._both(self._roles), "overlap": self._overlap}
+    def columns(self, start: Places, end: Places, *, pair: Floats | None = None) -> Floats:
+        """Return the columns of links before scaling, shape ``(M, D)``.
+
+        Args:
+            start: first ends.
+            end: second ends.
+            pair: result of `pair` for these links, if it is known.
+        """
+        parts = {"roles": self._both(self._roles), "overlap": self._overlap}
+        parts["pair"] = self.pair if pair is None else lambda *_: pair
         parts["components"] = self._both(self._components)
         return np.hstack([parts[name](start, end) for name in self.blocks])
 
@@ -127,7 +134,8 @@ class LinkDescription:
         columns += [side.mean(np.ascontiguousarray(closed[:, None])) for side in (out, into)]
         return np.hstack(columns)
 
-    def _pair(self, start: Places, end: Places) -> Floats:
+    def pair(self, start: Places, end: Places) -> Floats:
+        """Return the columns of the block ``pair``; with the ends exchanged, an undirected graph's are `turned`."""
         from dssl.kernels.pairs import common_neighbours, rank_among_neighbours
 
         both, out, back = ((graph.indptr, graph.indices) for graph in (self._plain, self.links, self._back))
@@ -141,6 +149,11 @@ class LinkDescription:
             found += [np.log1p(common_neighbours(*one, *other, self._one, start, end)) for one, other in sides]
             found.append(self._mutual(start, end))
         return np.stack(found, axis=1).astype(np.float32)
+
+    @staticmethod
+    def turned(pair: Floats) -> Floats:
+        """The columns ``pair`` of the links of an undirected graph, read from the other end."""
+        return pair[:, [0, 1, 2, 4, 3]]
 
     def _mutual(self, start: Places, end: Places) -> Floats:
         from dssl.kernels.arcs import places
@@ -196,7 +209,8 @@ class Scaling:
 
     def __call__(self, columns: Floats) -> Floats:
         """Return scaled columns."""
-        return np.clip((columns - self.mean) * self.factor, -self.limit, self.limit)
+        found: Floats = np.clip((columns - self.mean) * self.factor, -self.limit, self.limit)
+        return found
 
 
 def directions(components: Floats) -> Floats:

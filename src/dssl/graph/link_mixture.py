@@ -36,6 +36,7 @@ STARTS, ITERATIONS, HARD = 4, 60, 8
 TOLERANCE = 1e-4  # of the mean log-likelihood, where the iteration ends
 CANDIDATES = 8  # links tried for each further centre: greedy k-means++
 ROUNDS = 4
+SMALLEST = np.float32(-60)  # logarithm of a posterior
 CLEAR = 0.45  # planted reasons that features show have 0.53 or more, real graphs 0.32 or less
 
 
@@ -85,7 +86,9 @@ class Mixture:
 def shares_of(joint: Floats) -> tuple[Floats, float]:
     """Return the posterior of reading and component, ``(R, M, K)``, and the mean log-likelihood of a link."""
     total = logsumexp(joint, axis=(0, 2))
-    return np.exp(joint - total[None, :, None]), float(total.mean())
+    logs = joint - total[None, :, None]
+    # Smaller posteriors are zero: denormal numbers make the products many times slower.
+    return np.where(logs > SMALLEST, np.exp(np.maximum(logs, SMALLEST)), np.float32(0)), float(total.mean())
 
 
 def fit(readings: Floats, size: int, *, seed: int, shares: Floats | None = None) -> tuple[Mixture, float]:
@@ -172,6 +175,7 @@ class LinkGroups:
         draw = rng.stream(seed, "link sample")
         sample = np.arange(count) if count <= SAMPLE else np.sort(draw.choice(count, SAMPLE, replace=False))
         self._shares = out_of_core.matrix((count, self._readings * size))
+        self._pairs = self._pair_columns(count)
         self._sums: tuple[Floats, Floats] | None = None
         if count and "components" in self._description.blocks and self._explained(sample, seed) > CLEAR:
             rounds, self._description.blocks = 0, {"components": self._description.blocks["components"]}
@@ -211,11 +215,22 @@ class LinkGroups:
     def _columns(self, links: Places) -> Floats:
         """Descriptions of links, with their context after the first round, shape ``(R, M, D)``."""
         start, end = self._ends(links)
-        both = ((start, end), (end, start))[: self._readings]
-        found = [self._description.columns(*ends) for ends in both]
+        pair = out_of_core.rows(self._pairs, links)
+        found = [self._description.columns(start, end, pair=pair)]
+        if self._readings == 2:
+            found.append(self._description.columns(end, start, pair=self._description.turned(pair)))
         if self._sums is not None:
             found = [np.hstack(pair) for pair in zip(found, self._context(links, start, end), strict=True)]
         return np.stack(found)
+
+    def _pair_columns(self, count: int) -> Floats:
+        """The columns of pairs of all links, by blocks: they cost most, and every round needs them."""
+        out = out_of_core.matrix((count, len(self._description.blocks["pair"])))
+        for begin in range(0, count, BLOCK):
+            links = np.arange(begin, min(begin + BLOCK, count))
+            out[begin : begin + links.size] = self._description.pair(*self._ends(links))
+            out_of_core.drop(out)
+        return out
 
     def _context(self, links: Places, start: Places, end: Places) -> list[Floats]:
         """Logarithms of the sums of the posteriors over the other links of both ends, for each reading."""

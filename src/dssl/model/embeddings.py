@@ -131,7 +131,8 @@ class Embeddings:
         Returns:
             Pairs of id and similarity. A zero vector has similarity 0 to all others.
         """
-        if not isinstance(top, int | np.integer) or top < 1:
+        asked: Any = top
+        if not isinstance(asked, int | np.integer) or asked < 1:
             raise EmbeddingsError(f"top is {top!r}, but must be a whole number of at least 1")
         at = self._position(node)
         norms = np.linalg.norm(self.values, axis=1)

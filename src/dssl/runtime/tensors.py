@@ -43,7 +43,8 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str,
     with replacing(path) as temporary, temporary.open("wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for name in names:
-            flat = tensors[name].detach().cpu().contiguous().reshape(-1)
+            # A copy, since a tensor of one element may have any stride.
+            flat = tensors[name].detach().cpu().clone(memory_format=torch.contiguous_format).reshape(-1)
             file.write(flat.view(torch.uint8).numpy().data)
 
 
