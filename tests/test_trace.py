@@ -54,7 +54,14 @@ UNUSED = {
     "explore": {"data", "nn", "methods", "train", "studies", "report"},
 }
 # Calls that lead up: functions that a room before is given, to report its progress.
+# Functions of rows and columns that `out_of_core.mapped` is given lead up too.
 CALLBACKS = {
+    ("runtime", "graph/eigenvectors.py"),
+    ("runtime", "graph/node_parts.py"),
+    ("runtime", "graph/positions.py"),
+    ("runtime", "graph/principal.py"),
+    ("runtime", "model/joint.py"),
+    ("runs", "cli/train.py"),
     ("runs", "cli/progress.py"),
     ("evaluation", "cli/progress.py"),
     ("report", "cli/progress.py"),

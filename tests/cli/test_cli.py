@@ -330,7 +330,10 @@ BAD = {
     "missing run to factor": (["factors", "runs/none", "-o", "f.csv"], "runs/none is not a run folder"),
     "factors without output": (["factors", "runs/mine"], "--out"),
     "factors to an unknown format": (["factors", "runs/mine", "-o", "f.npz"], "use one of .parquet, .csv"),
-    "factors of other features": (["factors", "runs/mine", "edges.csv", "-o", "f.csv"], "feature columns"),
+    "factors of other features": (
+        ["factors", "runs/mine", "edges.csv", "--separate", "-o", "f.csv"],
+        "feature columns",
+    ),
     "data set unknown to datasets": (["datasets", "coar"], "did you mean 'cora'?"),
 }
 

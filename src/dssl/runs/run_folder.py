@@ -167,6 +167,8 @@ def read_inputs(folder: Path) -> Inputs:
 
 def input_shares(folder: Path) -> dict[str, float]:
     """Return the fraction of each part in the input of the encoder (topics, positions, …); empty for raw features."""
+    if not (folder / FEATURES).exists():
+        return {}
     weights = records.read_json(folder / FEATURES).get("weights", {})
     if not isinstance(weights, dict) or not all(isinstance(value, int | float) for value in weights.values()):
         raise RunError(f"{folder / FEATURES} is damaged (weights); fit the run again")
