@@ -129,6 +129,8 @@ def describe(factors: Factors, graph: Graph) -> list[FactorDescription]:
 
 def titles(factors: Factors, graph: Graph) -> tuple[str, ...]:
     """Return a short title of each factor: ``factor 0 · call: method → function``, or ``factor 0`` without a name."""
+    if factors.titles:
+        return factors.titles
     found = describe(factors, graph)
     plain = (NOTHING, UNUSED)
     return tuple(f"factor {each.number}" + ("" if each.name in plain else f" · {each.name}") for each in found)

@@ -35,6 +35,7 @@ class Factors:
         links: q(k | v_i, z_j) of each link, shape ``(A, K)``; rows sum to 1.
         nodes: q(k | v_i), the mean over the links of each node, shape ``(N, K)``; zeros for a node without links.
         graph: the graph as it was given, for `describe`, or none.
+        titles: a title of each factor, if it is stored; `dssl.model.factor_names.titles` computes it otherwise.
 
     >>> one = np.array([[0.9, 0.1], [0.2, 0.8]], np.float32)
     >>> found = Factors(pa.array(["a", "b"]), np.array([0, 1]), np.array([1, 0]), one, one)
@@ -48,6 +49,7 @@ class Factors:
     links: NDArray[np.float32]
     nodes: NDArray[np.float32]
     graph: Graph | None = None
+    titles: tuple[str, ...] = ()
 
     @property
     def num_factors(self) -> int:

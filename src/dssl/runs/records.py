@@ -67,6 +67,7 @@ class GraphRecord(_Model):
         changes: steps of preparation, in words.
         warnings: sentences about the training.
         limits: by recorded number, the value ``below`` or ``above`` which it shows a collapse.
+        factor_titles: a title of each factor, such as ``factor 0 · call: method → function``.
     """
 
     fingerprint: str
@@ -77,6 +78,7 @@ class GraphRecord(_Model):
     changes: list[str] = []
     warnings: list[str] = []
     limits: Limits = {}
+    factor_titles: list[str] = []
 
 
 class Environment(_Model):

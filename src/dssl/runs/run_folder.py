@@ -13,6 +13,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -185,9 +186,12 @@ def read_factors(folder: Path, command: str) -> Factors:
     """
     from dssl.model.factors import Factors
 
+    record = read_graph_record(folder)
     if not has_factors(folder):
-        raise RunError(_missing(folder, read_graph_record(folder), "factors", command))
-    return Factors.load(folder / FACTORS, folder / NODE_FACTORS)
+        raise RunError(_missing(folder, record, "factors", command))
+    found = Factors.load(folder / FACTORS, folder / NODE_FACTORS)
+    titles = tuple(record.factor_titles)
+    return replace(found, titles=titles) if len(titles) == found.num_factors else found
 
 
 def has_factors(folder: Path) -> bool:

@@ -180,16 +180,18 @@ def fit(
 def _store(model: Embedder, graph: Graph, folder: Path, record: GraphRecord) -> None:
     """Write everything that the other commands read: model, vectors, factors, graph and its description."""
     from dssl.graph import packed
+    from dssl.model.factor_names import titles
 
     config = model.config
     model.save(folder)
-    left_out = {}
+    left_out, titled = {}, []
     if count := run_folder.num_factors(config):
         both = graph.directed and not config.graph.directed
         size = 4 * count * graph.num_arcs * (1 + both)
         if config.run.keep_factors or (config.run.keep_factors is None and size <= MOST_FACTOR_BYTES):
             found = model.factors(graph)
             found.save(folder / run_folder.FACTORS, nodes=folder / run_folder.NODE_FACTORS)
+            titled = list(titles(found, graph))
         else:
             small = config.run.keep_factors is False
             left_out["factors"] = "keep_factors is false" if small else f"they would take {size / 1e9:.1f} GB"
@@ -204,6 +206,7 @@ def _store(model: Embedder, graph: Graph, folder: Path, record: GraphRecord) -> 
         "warnings": model.warnings_,
         "limits": model.health_limits_,
         "left_out": left_out,
+        "factor_titles": titled,
     }
     records.write_graph_record(folder / run_folder.GRAPH, record.model_copy(update=changes))
 
