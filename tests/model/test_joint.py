@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from scipy import sparse
 
 import dssl
-from dssl.errors import ConfigError
+from dssl.errors import ConfigError, RunError
 from dssl.graph import Graph
 from dssl.model.joint import Joint
 from dssl.rng import stream
@@ -67,3 +68,14 @@ def test_other_methods_train_on_topics_too() -> None:
 def test_a_graph_without_features_has_positions_and_roles() -> None:
     graph = words().replace(x=None)
     assert dssl.DSSL(dim=8, **SMALL).fit(graph).embeddings_.values.std() > 0
+
+
+@pytest.mark.parametrize("spoil", [{}, {"roles": None}, {"roles": "1"}, {"positions": 1.0, "other": 1.0}])
+def test_damaged_weights_of_the_parts_are_one_line(spoil: dict[str, object], tmp_path: Path) -> None:
+    graph = Graph.from_edges([0, 1, 2, 3], [1, 2, 3, 0], x=np.eye(4, dtype=np.float32))
+    dssl.DSSL(dim=2, epochs=0, num_factors=2).fit(graph).save(tmp_path)
+    stored = json.loads((tmp_path / "features.json").read_text())
+    assert set(stored["weights"]) == {"words", "smoothed words", "positions", "roles"}
+    (tmp_path / "features.json").write_text(json.dumps(stored | {"weights": spoil}))
+    with pytest.raises(RunError, match="is damaged or of another model; fit the model again"):
+        dssl.load_model(tmp_path)

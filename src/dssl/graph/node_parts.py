@@ -169,12 +169,16 @@ class NodeParts:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], weights: Mapping[str, float]) -> NodeParts:
-        """Rebuild the parts from the result of `arrays` and the weights."""
+        """Rebuild the parts from the result of `arrays` and the weights, a finite number for each part."""
 
         def group(name: str) -> dict[str, NDArray[Any]]:
             return {key.removeprefix(f"{name}."): value for key, value in arrays.items() if key.startswith(f"{name}.")}
 
         size, scale = (float(value) for value in arrays["numbers"])
+        names = {"positions", "roles"} | ({"topics"} if group("topics") else set())
+        names |= {"words", "smoothed words"} if len(arrays["basis"]) else set()
+        if set(weights) != names or not all(np.isfinite(value) for value in weights.values()):
+            raise ValueError(f"weights of {', '.join(sorted(weights))}, not of {', '.join(sorted(names))}")
         return cls(
             weights=dict(weights),
             row_size=None if np.isnan(size) else size,
