@@ -155,7 +155,8 @@ class LinkGroups:
         graph: any graph.
         size: number of groups K.
         seed: seed of samples and starts.
-        rounds: rounds of context.
+        rounds: rounds of context; by default 4, and none for graphs that are computed by blocks, since a round is a
+            pass over all links.
         scale: whether principal components are computed at once or by blocks.
 
     Attributes:
@@ -166,8 +167,9 @@ class LinkGroups:
     """
 
     def __init__(
-        self, graph: Graph, size: int, *, seed: int = 0, rounds: int = ROUNDS, scale: Scale = IN_MEMORY
+        self, graph: Graph, size: int, *, seed: int = 0, rounds: int | None = None, scale: Scale = IN_MEMORY
     ) -> None:
+        rounds = (ROUNDS if scale.in_memory else 0) if rounds is None else rounds
         self._size, self._readings = size, 1 if graph.directed else 2
         self._description = LinkDescription(graph, seed=seed, scale=scale)
         self._indptr, self._indices = once(self._description.links)
