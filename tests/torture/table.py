@@ -68,7 +68,7 @@ def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
         problems = [(row["key"], text) for row in found for text in row["problems"]]
         if problems:
             yield ""
-            yield from (f"- `{key}`: {' '.join(text.split())[:300].replace('|', '/')}" for key, text in problems[:20])
+            yield from (f"- `{key}`: {_short(text)}" for key, text in problems[:20])
 
 
 def _more(name: str, found: list[dict[str, Any]]) -> Iterator[str]:
@@ -85,3 +85,9 @@ def _more(name: str, found: list[dict[str, Any]]) -> Iterator[str]:
             "",
             "Batches of 200 inputs are numbered from 0; the seed of an input is the reader, the batch and its number.",
         )
+
+
+def _short(text: str) -> str:
+    """The first and the last line of a problem: a traceback without its paths."""
+    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+    return " … ".join(dict.fromkeys((lines[0], lines[-1])))[:300].replace("|", "/")
