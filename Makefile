@@ -21,7 +21,7 @@ venv: .venv/.installed ## create .venv and install dssl with the tested versions
 	touch $@
 
 demo: venv ## embed Python's standard library as a graph, evaluate, and write a report
-	$(BIN)/dssl fit python:stdlib --out runs/demo --overwrite --set splits=3
+	$(BIN)/dssl fit python:stdlib --out runs/demo --overwrite --set splits=3 --set dim=256
 	$(BIN)/dssl evaluate runs/demo
 	$(BIN)/dssl report runs/demo
 
