@@ -70,6 +70,13 @@ def test_contributing_names_the_figure_of_the_mutants() -> None:
     assert figure[0] in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
+def test_every_deliberate_mistake_has_its_text_in_the_source() -> None:
+    groups = tomllib.loads((ROOT / "tests" / "mutants.toml").read_text(encoding="utf-8"))["group"]
+    mistakes = [mistake for group in groups for mistake in group["mistake"]]
+    sources = {each["file"]: (ROOT / "src" / "dssl" / each["file"]).read_text(encoding="utf-8") for each in mistakes}
+    assert [each["what"] for each in mistakes if each["right"] not in sources[each["file"]]] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_files_that_a_page_names_exist(page: Path) -> None:
     named = set(NAMED.findall(page.read_text(encoding="utf-8")))

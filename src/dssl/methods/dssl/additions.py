@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NotRequired, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,24 @@ from dssl.nn.encoders import Encoder
 from dssl.runtime.scale import Scale
 
 
+class AdditionSettings(TypedDict):
+    """The keywords of `Additions` that are settings of the method."""
+
+    reconstruction_weight: float
+    reconstruction_dim: int
+    link_reconstruction_weight: float
+    link_reconstruction_dim: int
+    distillation_weight: float
+    teach: NotRequired[Literal["similar", "kinds"]]
+
+
 class Additions(nn.Module):
     """Decoders of the features and of the links, and the distillation of groups of links; a weight of 0 leaves out.
 
     Args:
         encoder: the encoder.
         num_factors: K.
+        uniform: whether posteriors are uniform, so that they cannot be taught.
         reconstruction_weight: weight of the decoder of the features.
         reconstruction_dim: principal components of the features that are decoded; at most F.
         link_reconstruction_weight: weight of the decoder of the links, times `LinkDecoder.predictability`.
@@ -35,6 +47,7 @@ class Additions(nn.Module):
         encoder: Encoder,
         *,
         num_factors: int,
+        uniform: bool,
         reconstruction_weight: float,
         reconstruction_dim: int,
         link_reconstruction_weight: float,
@@ -48,7 +61,7 @@ class Additions(nn.Module):
         self.distillation_weight = distillation_weight
         self.features = FeatureDecoder(dim, reconstruction_dim, in_dim=in_dim) if reconstruction_weight else None
         self.links = LinkDecoder(dim, link_reconstruction_dim) if link_reconstruction_weight else None
-        self.teacher = Teacher(num_factors, teach) if distillation_weight else None
+        self.teacher = Teacher(num_factors, teach) if distillation_weight and not uniform else None
 
     def prepare(
         self,
@@ -64,7 +77,7 @@ class Additions(nn.Module):
 
         Args:
             graph: the graph as the encoder reads it.
-            given: the graph as it was given.
+            given: the graph as it was given; if it has no features, the teacher uses those of ``graph``.
             embedding: its embedding before a warm start, shape ``(N, dim)``, or none.
             posteriors: logits of its links before a warm start, or none.
             seed: seed of the run.
@@ -75,6 +88,7 @@ class Additions(nn.Module):
         if self.features is not None and graph.x is not None:
             self.features.prepare(graph.x, seed=seed, scale=scale)
         if self.teacher is not None:
+            given = given if given.x is not None else given.replace(x=graph.x)
             self.teacher.prepare(graph, given, posteriors, seed=seed, scale=scale)
 
     def forward(self, batch: Batch, embedding: Tensor, posteriors: Logits) -> dict[str, tuple[float, Tensor]]:

@@ -63,7 +63,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, Literal, Unpack, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -72,13 +72,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dssl.graph import Graph
-from dssl.graph.adjacency import mean_matrix
 from dssl.methods.base import EncoderMethod, follow
-from dssl.methods.dssl import objective, posterior
-from dssl.methods.dssl.additions import Additions
+from dssl.methods.dssl import networks, objective, posterior
+from dssl.methods.dssl.additions import Additions, AdditionSettings
 from dssl.methods.dssl.networks import Head, Links, Projection
-from dssl.nn import health, layerwise
-from dssl.nn.batches import Batch, full_batch
+from dssl.nn import health
+from dssl.nn.batches import Batch
 from dssl.nn.encoders import Dense, Encoder
 from dssl.runtime import distributed
 from dssl.runtime.scale import IN_MEMORY, Scale
@@ -109,12 +108,7 @@ class DSSLModel(EncoderMethod):
         prototype_pass: whether its v and q are those of all nodes after the epoch, not those of the epoch's batches.
         center: whether vectors are centred before they are scaled to length one.
         projector: whether a network lies between the embedding and the loss.
-        reconstruction_weight: weight of the decoder of the features.
-        reconstruction_dim: principal components of the features that are decoded; at most F.
-        link_reconstruction_weight: weight of the decoder of the links, times how well links are predicted from links.
-        link_reconstruction_dim: principal components of the normalised adjacency matrix that are decoded.
-        distillation_weight: weight of the cross-entropy with the groups of links.
-        teach: targets of the factors, ``similar`` links or known ``kinds``.
+        additions: weights and sizes of the terms that the paper does not have (`Additions`).
     """
 
     augments = False
@@ -146,12 +140,7 @@ class DSSLModel(EncoderMethod):
         prototype_pass: bool,
         center: bool,
         projector: bool,
-        reconstruction_weight: float,
-        reconstruction_dim: int,
-        link_reconstruction_weight: float,
-        link_reconstruction_dim: int,
-        distillation_weight: float,
-        teach: Literal["similar", "kinds"] = "similar",
+        **additions: Unpack[AdditionSettings],
     ) -> None:
         super().__init__(encoder)
         dim = encoder.dim
@@ -167,16 +156,7 @@ class DSSLModel(EncoderMethod):
         product, uniform = head == "product", inference == "uniform"
         self.head = Head(dim, num_factors, product=product, scaled=head_scale, uniform=uniform)
         self.prototypes = nn.Parameter(torch.randn(num_factors, dim))
-        self.additions = Additions(
-            encoder,
-            num_factors=num_factors,
-            reconstruction_weight=reconstruction_weight,
-            reconstruction_dim=reconstruction_dim,
-            link_reconstruction_weight=link_reconstruction_weight,
-            link_reconstruction_dim=link_reconstruction_dim,
-            distillation_weight=0.0 if self.head.uniform else distillation_weight,
-            teach=teach,
-        )
+        self.additions = Additions(encoder, num_factors=num_factors, uniform=uniform, **additions)
         # Created last, as a copy: it draws nothing, so that every ablation starts from the same weights.
         self.target = copy.deepcopy(self._online()).requires_grad_(False)
         self.register_buffer("prototype_sums", torch.zeros(num_factors, dim), persistent=False)
@@ -197,7 +177,6 @@ class DSSLModel(EncoderMethod):
             embedding, (v, z) = self.embed(graph, scale=scale), self.unit_vectors(graph, scale=scale)
             posteriors = functools.partial(self.head, v, z)
         given = graph if self._given is None else self._given
-        given = given if given.x is not None else given.replace(x=graph.x)
         self.additions.prepare(graph, given=given, embedding=embedding, posteriors=posteriors, seed=seed, scale=scale)
         cast(Tensor, self.fitted).fill_(True)
 
@@ -252,7 +231,7 @@ class DSSLModel(EncoderMethod):
 
     def factors(self, graph: Graph, *, scale: Scale = IN_MEMORY) -> tuple[Floats, Floats]:
         """Return q(k | v_i, z_j) of each arc in the graph's order, ``(A, K)``, and q(k | v_i), ``(N, K)``."""
-        q, by_node = self._posteriors(graph, *self.unit_vectors(graph, scale=scale))
+        q, by_node = posterior.of_graph(self.head, graph, *self.unit_vectors(graph, scale=scale))
         return q.cpu().numpy(), by_node.cpu().numpy()
 
     def link_scores(self, graph: Graph, pairs: NDArray[np.int64], *, scale: Scale = IN_MEMORY) -> Floats:
@@ -274,30 +253,16 @@ class DSSLModel(EncoderMethod):
     def unit_vectors(self, graph: Graph, *, scale: Scale = IN_MEMORY) -> tuple[Tensor, Tensor]:
         """Return v and z of each node, outside training, shapes ``(N, dim)``."""
         self.eval()
-        device = self.prototypes.device
         branches = [cast(tuple[Encoder, Projection], tuple(branch)) for branch in (self._online(), self.target)]
-        with torch.no_grad():
-            if scale.in_memory:
-                batch = full_batch(graph, device)
-                v, z = (projection(encoder(batch)) for encoder, projection in branches)
-                return v, z
-            rows = ((layerwise.encoded(encoder, graph, device), projection) for encoder, projection in branches)
-            v, z = (torch.from_numpy(layerwise.mapped(projection, h, device)).to(device) for h, projection in rows)
-            return v, z
-
-    def _posteriors(self, graph: Graph, v: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Q of each arc, ``(A, K)``, and π of each node, ``(N, K)``."""
-        with torch.no_grad():
-            start, end, weights = posterior.rows(mean_matrix(graph.adjacency()), v.device)
-            q = torch.softmax(self.head(v, z, start, end), dim=1)
-            return q, q.new_zeros(graph.num_nodes, self.num_factors).index_add(0, start, weights[:, None] * q)
+        v, z = networks.unit_vectors(branches, graph, self.prototypes.device, scale=scale)
+        return v, z
 
     def _sums_of_all_nodes(self) -> Tensor:
         """The sums of Eq. 8 with the present parameters, shape ``(K, dim)``."""
         assert self._trained_on is not None
         graph, scale = self._trained_on
         v, z = self.unit_vectors(graph, scale=scale)
-        return self._posteriors(graph, v, z)[1].T @ v
+        return posterior.of_graph(self.head, graph, v, z)[1].T @ v
 
     def _online(self) -> nn.ModuleList:
         return nn.ModuleList([self.encoder, self.projection])

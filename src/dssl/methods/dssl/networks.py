@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -10,13 +11,16 @@ import torch
 from scipy import sparse
 from torch import Tensor, nn
 
+from dssl.graph import Graph
 from dssl.kernels.fused import PReLU, unit
 from dssl.kernels.link_posterior import Plan
 from dssl.methods.dssl import posterior
-from dssl.nn.batches import Batch
-from dssl.nn.encoders import Dense
+from dssl.nn import layerwise
+from dssl.nn.batches import Batch, full_batch
+from dssl.nn.encoders import Dense, Encoder
 from dssl.nn.operators import Operator
 from dssl.runtime import distributed
+from dssl.runtime.scale import Scale
 
 
 class Projection(nn.Module):
@@ -39,6 +43,18 @@ class Projection(nn.Module):
         if self.center is not None:
             projected = self.center(projected, len(projected) if count is None else count)
         return unit(projected)
+
+
+def unit_vectors(
+    branches: Sequence[tuple[Encoder, Projection]], graph: Graph, device: torch.device, *, scale: Scale
+) -> list[Tensor]:
+    """Return the unit vectors of each node by each encoder and its projection, without gradients, ``(N, dim)`` each."""
+    with torch.no_grad():
+        if scale.in_memory:
+            batch = full_batch(graph, device)
+            return [projection(encoder(batch)) for encoder, projection in branches]
+        rows = ((layerwise.encoded(encoder, graph, device), projection) for encoder, projection in branches)
+        return [torch.from_numpy(layerwise.mapped(projection, h, device)).to(device) for h, projection in rows]
 
 
 class Center(nn.Module):
