@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import sys
 from pathlib import Path
 from typing import Any
@@ -122,3 +123,26 @@ def test_bad_requests_of_machines_are_one_line(
     monkeypatch.setenv("DSSL_TRAIN_EPOCH", "2")
     words = fails(["fit", "edges.csv", "--out", "runs/z"], folder, monkeypatch, capsys)
     assert "unknown environment variable DSSL_TRAIN_EPOCH, did you mean 'DSSL_TRAIN_EPOCHS'?" in words
+
+
+def test_links_are_evaluated_after_a_cut_by_time(
+    call: Any,
+    folder: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Early links within groups predict late ones."""
+    random.seed(0)
+    rows = ["source,target,at"]
+    for at in range(700):
+        group, (a, b) = random.randrange(6), random.sample(range(12), 2)
+        rows.append(f"n{group}-{a},n{group}-{b},{at}")
+    (folder / "dated.csv").write_text("\n".join(rows) + "\n")
+    call("fit", "dated.csv", "--time-column", "at", "--until", "250", "--out", "runs/t", "--epochs", "30", "-q")
+    found = json.loads(call("evaluate", "runs/t", "--json"))["runs/t"]
+    assert found["links"]["cosine_degree_auc"] > 0.8
+    assert "new links from 250 on: AUC" in found["links_verdict"]
+    (folder / "new.csv").write_text("source,target,at\nnew,n0-1,800\nnew,n0-2,801\n")
+    call("embed", "runs/t", "new.csv", "-o", "new.parquet")  # new edges are not cut
+    wrong = ["embed", "runs/t", "new.csv", "--until", "3", "-o", "new.parquet"]
+    assert "only `dssl fit` holds out edges by time" in fails(wrong, folder, monkeypatch, capsys)

@@ -107,6 +107,12 @@ FILE_OPTIONS = {
     "target_column": Annotated[str | None, typer.Option(metavar="NAME", help="Column with the target of each edge.")],
     "weight_column": Annotated[str | None, typer.Option(metavar="NAME", help="Column with the weight of each edge.")],
     "kind_column": Annotated[str | None, typer.Option(metavar="NAME", help="Column with the kind of each edge.")],
+    "time_column": Annotated[
+        str | None, typer.Option(metavar="NAME", help="Column with the time of each edge; later edges are held out.")
+    ],
+    "until": Annotated[
+        str | None, typer.Option(metavar="TIME", help="First held-out time: a date, a number or 85%; default 85%.")
+    ],
     "id_column": Annotated[str | None, typer.Option(metavar="NAME", help="Column with the node ids.")],
     "label_column": Annotated[str | None, typer.Option(metavar="NAME", help="Column with the class labels.")],
     "column_types": Annotated[

@@ -28,6 +28,12 @@ class ReadOptions(Section):
     target_column: str | None = setting(None, "Edge file column with the target node.")
     weight_column: str | None = setting(None, "Edge file column with the edge weight.")
     kind_column: str | None = setting(None, "Edge file column with the kind of the edge; it keeps the direction too.")
+    time_column: str | None = setting(
+        None, "Edge file column with the time of the edge; edges from the time until on are held out."
+    )
+    until: str | None = setting(
+        None, "First time that is held out: a date, a number, or a percentage of the edges; default: 85%."
+    )
     id_column: str | None = setting(None, "Node table column with the node id.")
     label_column: str | None = setting(None, "Node table column with the class label.")
     feature_columns: tuple[str, ...] | None = setting(

@@ -16,7 +16,7 @@ import pyarrow as pa
 from dssl.data.text import TextColumns, one_line, refuse_repeats
 from dssl.errors import GraphError, nearest
 
-ENDINGS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet", ".npz")
+ENDINGS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet", ".npz", ".graphml")
 
 
 class Columns(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -11,58 +12,75 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dssl.data.columns import Columns, choose_column
-from dssl.data.text import SOURCES, TARGETS, NotIntegers
+from dssl.config.schema import ReadOptions
+from dssl.data import standard_input
+from dssl.data.columns import Columns, choose_column, open_columns
+from dssl.data.text import SOURCES, TARGETS, NotIntegers, TextColumns
 from dssl.errors import GraphError
 from dssl.graph.column_fit import is_text
 from dssl.graph.features import INTEGER, as_integers
 from dssl.graph.kinds import check_names, sorted_kinds
 
 if TYPE_CHECKING:
+    from dssl.data.times import Keep
     from dssl.kernels.id_table import IdTable
 
 LARGEST = float(np.finfo(np.float32).max)  # weight
 WEIGHTS = ("weight", "weights", "edge_weight", "w")
+COLUMN_OPTIONS = ("source_column", "target_column", "weight_column", "kind_column", "time_column")
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeColumns:
-    """Names of the columns of an edge list; weight and kind may be missing."""
+    """Names of the columns of an edge list; weight, kind and time may be missing."""
 
     source: str
     target: str
     weight: str | None
     kind: str | None = None
+    time: str | None = None
 
 
-def edge_columns(
-    edges: Columns, source: str | None, target: str | None, weight: str | None, kind: str | None = None
-) -> EdgeColumns:
+def edge_columns(edges: Columns, options: ReadOptions) -> EdgeColumns:
     """Return the columns that the user names, or else those with a usual name, or else the first ones."""
-    given = {"source_column": source, "target_column": target, "weight_column": weight, "kind_column": kind}
-    for option, wanted in given.items():
+    source, target, weight = options.source_column, options.target_column, options.weight_column
+    kind, time = options.kind_column, options.time_column
+    for option in COLUMN_OPTIONS:
+        wanted = getattr(options, option)
         if wanted is not None:
             choose_column(edges, wanted, option)
     if len(edges.names) < 2:
         raise GraphError(
             f"{edges.title} has one column ({edges.names[0]!r}); an edge list needs two, source and target"
         )
-    source = source or usual_column(edges, SOURCES, taken=(target, weight, kind))
-    target = target or usual_column(edges, TARGETS, taken=(source, weight, kind))
+    source = source or usual_column(edges, SOURCES, taken=(target, weight, kind, time))
+    target = target or usual_column(edges, TARGETS, taken=(source, weight, kind, time))
     if source == target:
         raise GraphError(f"{edges.title}: the column {source!r} cannot be both source and target; choose two columns")
     if kind is not None and kind in (source, target, weight):
         raise GraphError(f"{edges.title}: the column {kind!r} cannot be the kind and something else; choose another")
+    if time is not None and time in (source, target, weight, kind):
+        raise GraphError(f"{edges.title}: the column {time!r} cannot be the time and something else; choose another")
     if weight is None:
         nameless = edges.names == ["1", "2", "3"] and (source, target) in (("1", "2"), ("2", "1"))
-        free = [name for name in edges.names if name not in (source, target, kind)]
-        third = "3" if nameless and kind != "3" else None
+        free = [name for name in edges.names if name not in (source, target, kind, time)]
+        third = "3" if nameless and "3" in free else None
         weight = third or next((name for name in free if name.lower() in WEIGHTS), None)
     elif weight in (source, target):
         raise GraphError(
             f"{edges.title}: the column {weight!r} cannot be both weight and end of an edge; choose another"
         )
-    return EdgeColumns(source, target, weight, kind)
+    return EdgeColumns(source, target, weight, kind, time)
+
+
+def open_edges(options: ReadOptions) -> Columns:
+    """Open the edge list that the options name: a file, or standard input."""
+    wanted = [name for option in COLUMN_OPTIONS if (name := getattr(options, option)) is not None]
+    if options.source == standard_input.STDIN:
+        title = standard_input.TITLE
+        copy = standard_input.copied()
+        return TextColumns(copy, ".csv", header=options.header, wanted=wanted, edges=True, title=title)
+    return open_columns(Path(options.source), header=options.header, wanted=wanted, edges=True)
 
 
 def usual_column(table: Columns, usual: Sequence[str], *, taken: Sequence[str | None] = ()) -> str:
@@ -94,9 +112,15 @@ class Links:
 
 
 def read_links(
-    edges: Columns, columns: EdgeColumns, known: pa.Array | None, nodes: str, *, trim: bool = False
+    edges: Columns,
+    columns: EdgeColumns,
+    known: pa.Array | None,
+    nodes: str,
+    *,
+    trim: bool = False,
+    keep: Keep | None = None,
 ) -> Links:
-    """Read all edges as positions.
+    """Read edges as positions.
 
     Args:
         edges: the edge list.
@@ -104,19 +128,27 @@ def read_links(
         known: ids of the node table; every other id is refused. Without it, ids are numbered in ascending order.
         nodes: what messages call the node table.
         trim: whether spaces around ids are removed.
+        keep: chooses rows by the column of times and the number of its first row; by default all are read.
     """
     if trim or (known is not None and known.type == pa.string()):
-        return _stream(edges, columns, known, nodes, integers=False, trim=trim)
+        return _stream(edges, columns, known, nodes, keep, integers=False, trim=trim)
     try:
-        return _stream(edges, columns, known, nodes, integers=True)
+        return _stream(edges, columns, known, nodes, keep, integers=True)
     except NotIntegers:
         if known is not None:
             _refuse_text(edges, columns, nodes)
-        return _stream(edges, columns, known, nodes, integers=False)
+        return _stream(edges, columns, known, nodes, keep, integers=False)
 
 
 def _stream(
-    edges: Columns, columns: EdgeColumns, known: pa.Array | None, nodes: str, *, integers: bool, trim: bool = False
+    edges: Columns,
+    columns: EdgeColumns,
+    known: pa.Array | None,
+    nodes: str,
+    keep: Keep | None,
+    *,
+    integers: bool,
+    trim: bool = False,
 ) -> Links:
     ends = (columns.source, columns.target)
     positions = {name: _Growing(np.int32) for name in ends}
@@ -124,8 +156,10 @@ def _stream(
     table: IdTable | None = None if known is None else table_of(known.type, known)
     kind = None if known is None else known.type
     row = 0
-    numbers, texts = ([] if name is None else [name] for name in (columns.weight, columns.kind))
+    numbers = [] if columns.weight is None else [columns.weight]
+    texts = [name for name in (columns.kind, None if keep is None else columns.time) if name is not None]
     for block in edges.blocks(ends, numbers, texts, integers=integers):
+        chosen = None if keep is None else keep(block[columns.time], row)
         for name in ends:
             column = trimmed(block[name]) if trim else block[name]
             refuse_missing(edges, column, name, row)
@@ -137,16 +171,19 @@ def _stream(
                     table = table_of(kind)
                 if chunk.type != kind:
                     _refuse_type(edges, name, chunk, nodes if known is not None else f"column {columns.source!r}")
-                found = table.add(chunk)
+                part = None if chosen is None else chosen[at - row : at - row + len(chunk)]
+                found = table.add(chunk if part is None else chunk.filter(pa.array(part)))
                 if known is not None and len(table) > len(known):
                     first = int(np.flatnonzero(found >= len(known))[0])
+                    first = first if part is None else int(np.flatnonzero(part)[first])
                     _refuse_unknown(edges, chunk[first].as_py(), at + first, nodes)
                 positions[name].extend(found)
                 at += len(chunk)
         if columns.weight is not None:
-            weights.extend(_checked_weights(edges, block[columns.weight], columns.weight, row))
+            strength = _checked_weights(edges, block[columns.weight], columns.weight, row)
+            weights.extend(strength if chosen is None else strength[chosen])
         if columns.kind is not None:
-            kinds.extend(block[columns.kind])
+            kinds.extend(block[columns.kind] if chosen is None else block[columns.kind].filter(pa.array(chosen)))
         row += block.num_rows
     source, target = (positions[name].finish() for name in ends)
     strengths = None if columns.weight is None else weights.finish()

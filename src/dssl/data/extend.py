@@ -12,7 +12,8 @@ from scipy import sparse
 
 from dssl.config.schema import ReadOptions
 from dssl.data.columns import Columns, FrameColumns, ending, open_columns
-from dssl.data.edge_list import Links, counted, edge_columns, read_links, table_of
+from dssl.data.edge_list import Links, counted, edge_columns, open_edges, read_links, table_of
+from dssl.data.standard_input import STDIN
 from dssl.data.tables import NodeTable, as_table, read_node_table
 from dssl.errors import GraphError
 from dssl.graph import Change, Graph
@@ -83,9 +84,7 @@ def read_extended(graph: Graph, options: ReadOptions) -> Graph:
 def extended(graph: Graph, edges: Columns | None, nodes: Columns | None, options: ReadOptions) -> Graph:
     """Return a graph with the edges and nodes of tables."""
     assert edges is not None
-    columns = edge_columns(
-        edges, options.source_column, options.target_column, options.weight_column, options.kind_column
-    )
+    columns = edge_columns(edges, options)
     text = graph.ids.type == pa.string()
     table = _new_nodes(graph, nodes, options)
     links = read_links(edges, columns, None, "", trim=bool(options.trim))
@@ -135,13 +134,16 @@ def _opened(source: Any, options: ReadOptions, *, edges: bool) -> Columns | None
     if not isinstance(source, str | Path):
         title = "the edge table" if edges else "the node table"
         return FrameColumns(as_table(source, title), title)
+    if edges and str(source) == STDIN:
+        return open_edges(options.model_copy(update={"source": STDIN}))
     path = Path(source)
-    if ending(path) == ".npz":
-        raise GraphError(f"{path} is a matrix, whose rows have no ids; give new edges and nodes as tables")
-    if not edges:
-        return open_columns(path, header=True, edges=False)
-    named = options.source_column, options.target_column, options.weight_column, options.kind_column
-    return open_columns(path, header=options.header, wanted=[name for name in named if name], edges=True)
+    if ending(path) in (".npz", ".graphml"):
+        raise GraphError(f"{path} is not a table; give new edges and nodes as tables with ids")
+    return (
+        open_edges(options.model_copy(update={"source": str(path)}))
+        if edges
+        else open_columns(path, header=True, edges=False)
+    )
 
 
 def _new_nodes(graph: Graph, nodes: Columns | None, options: ReadOptions) -> NodeTable | None:

@@ -16,6 +16,7 @@ from dssl.config.schema import ReadOptions
 from dssl.data import datasets
 from dssl.data.catalogue import DATASETS
 from dssl.data.columns import ENDINGS
+from dssl.data.standard_input import STDIN
 from dssl.data.tables import column_types_of, read_edges
 from dssl.errors import DatasetError, GraphError, nearest
 from dssl.graph import Graph, SelfLoops, packed
@@ -32,6 +33,8 @@ def load(
     target_column: str | None = None,
     weight_column: str | None = None,
     kind_column: str | None = None,
+    time_column: str | None = None,
+    until: str | None = None,
     id_column: str | None = None,
     label_column: str | None = None,
     feature_columns: Sequence[str] | None = None,
@@ -50,8 +53,8 @@ def load(
 
     Args:
         source: name of a data set, ``python:PACKAGE``, ``synthetic:h=0.25,…``, ``planted:factors=4,…``, path of an
-            edge list (``.csv``, ``.tsv``, ``.txt``, these with ``.gz``, ``.parquet``) or of a SciPy matrix (``.npz``),
-            or folder of a graph that ``dssl pack`` wrote.
+            edge list (``.csv``, ``.tsv``, ``.txt``, these with ``.gz``, ``.parquet``), of a SciPy matrix (``.npz``) or
+            of a ``.graphml`` file, folder of a graph that ``dssl pack`` wrote, or ``-``: text on standard input.
         nodes: node table in the same formats (``.npz``: a matrix of features). It gives the order of the nodes;
             without it, they are in ascending order of their ids.
         source_column: column with the source of each edge; by default one with a usual name, or the first. Columns
@@ -60,6 +63,8 @@ def load(
         weight_column: column with the weight of each edge; by default ``weight``, or the third of three without names.
         kind_column: column with the kind of each edge, such as call or import; an empty value is an unknown kind. The
             graph is then directed: an undirected model reads each link both ways, and its factors use the direction.
+        time_column: column with the time of each edge: dates or numbers. Only edges before ``until`` are read.
+        until: first time that is left out: a date, a number, or a percentage of the edges; by default ``85%``.
         id_column: column of the node table with the ids; by default one with a usual name, or the first.
         label_column: column of the node table with the classes; by default ``label``, if there is one.
         feature_columns: columns of the node table that become features; by default all others.
@@ -79,6 +84,8 @@ def load(
         target_column=target_column,
         weight_column=weight_column,
         kind_column=kind_column,
+        time_column=time_column,
+        until=until,
         id_column=id_column,
         label_column=label_column,
         feature_columns=None if feature_columns is None else tuple(feature_columns),
@@ -132,7 +139,12 @@ FOR_FILES = tuple(
 
 
 def is_file(text: str) -> bool:
-    """Whether a string is the path of an edge file: by its ending, or because it exists; a data set's name is none."""
+    """Whether a string is the path of an edge file: by its ending, or because it exists; or ``-``, standard input.
+
+    The name of a data set is none.
+    """
+    if text == STDIN:
+        return True
     if not text or _is_known(text):
         return False
     try:
@@ -144,7 +156,9 @@ def is_file(text: str) -> bool:
 def with_full_paths(options: Options) -> Options:
     """Return the options with absolute paths, so that a run can be evaluated from any folder."""
     changes = {}
-    if is_file(options.source) or (not _is_known(options.source) and packed.is_store(options.source)):
+    if (is_file(options.source) and options.source != STDIN) or (
+        not _is_known(options.source) and packed.is_store(options.source)
+    ):
         changes["source"] = str(Path(options.source).resolve())
     if options.nodes is not None:
         changes["nodes"] = str(Path(options.nodes).resolve())

@@ -20,11 +20,11 @@ from dssl.config.schema import ReadOptions
 from dssl.data.columns import Columns, FrameColumns, ParquetColumns, choose_column, ending, open_columns
 from dssl.data.convert import checked_matrix, from_scipy
 from dssl.data.edge_list import (
-    EdgeColumns,
     counted,
     edge_columns,
     has_text_ids,
     id_chunks,
+    open_edges,
     read_links,
     refuse_missing,
     table_of,
@@ -32,6 +32,10 @@ from dssl.data.edge_list import (
     usual_column,
 )
 from dssl.data.feature_blocks import LONG, encode_blocks
+from dssl.data.graphml import read_graphml
+from dssl.data.other_columns import unused_columns
+from dssl.data.standard_input import STDIN
+from dssl.data.times import Keep, Times
 from dssl.errors import GraphError
 from dssl.graph import Change, Graph, SelfLoops
 from dssl.graph.column_fit import BadCell
@@ -50,14 +54,16 @@ def read_edges(options: ReadOptions, *, encoding: Encoding | None = None) -> Gra
     """
     path = Path(options.source)
     nodes = None if options.nodes is None else Path(options.nodes)
-    if ending(path) == ".npz":
+    kind = "" if options.source == STDIN else ending(path)
+    if kind == ".graphml":
+        return read_graphml(options)
+    if kind == ".npz":
         return _read_matrix(path, nodes, options, encoding)
-    columns = options.source_column, options.target_column, options.weight_column, options.kind_column
-    edges = open_columns(path, header=options.header, wanted=[name for name in columns if name is not None], edges=True)
-    if nodes is not None and ending(nodes) == ".npz":
-        raise GraphError(f"{nodes} is a matrix, whose rows have no ids; give a node table with the edge list {path}")
+    edges = open_edges(options)
+    if nodes is not None and ending(nodes) in (".npz", ".graphml"):
+        raise GraphError(f"{nodes} is not a table with ids; give a node table with the edge list {edges.title}")
     table = None if nodes is None else open_columns(nodes, header=True, edges=False)
-    return _build(edges, table, options, encoding, name=_stem(path))
+    return _build(edges, table, options, encoding, name="graph" if options.source == STDIN else _stem(path))
 
 
 def from_tables(
@@ -68,6 +74,8 @@ def from_tables(
     target_column: str | None = None,
     weight_column: str | None = None,
     kind_column: str | None = None,
+    time_column: str | None = None,
+    until: str | None = None,
     id_column: str | None = None,
     label_column: str | None = None,
     feature_columns: Sequence[str] | None = None,
@@ -88,6 +96,8 @@ def from_tables(
         target_column: column with the end of each edge.
         weight_column: column with the weight of each edge.
         kind_column: column with the kind of each edge; the graph is then directed.
+        time_column: column with the time of each edge; only edges before ``until`` are read.
+        until: first time that is left out: a date, a number, or a percentage of the edges.
         id_column: column of the node table with the ids.
         label_column: column of the node table with the classes.
         feature_columns: columns of the node table that become features.
@@ -108,6 +118,8 @@ def from_tables(
         target_column=target_column,
         weight_column=weight_column,
         kind_column=kind_column,
+        time_column=time_column,
+        until=until,
         id_column=id_column,
         label_column=label_column,
         feature_columns=None if feature_columns is None else tuple(feature_columns),
@@ -167,18 +179,17 @@ def chosen_kinds(options: ReadOptions, nodes: Columns) -> dict[str, Kind]:
 def _build(
     edges: Columns, nodes: Columns | None, options: ReadOptions, encoding: Encoding | None, *, name: str
 ) -> Graph:
-    columns = edge_columns(
-        edges, options.source_column, options.target_column, options.weight_column, options.kind_column
-    )
+    columns = edge_columns(edges, options)
+    keep, held_out = _before(edges, options)
     if nodes is None:
         _refuse_node_options(options, encoding)
-        links = read_links(edges, columns, None, "", trim=bool(options.trim))
+        links = read_links(edges, columns, None, "", trim=bool(options.trim), keep=keep)
         if not links.source.size:
             raise GraphError(f"{edges.title} holds no edges; give at least one, or a node table")
         table = NodeTable(links.ids, None, None, None, None, None)
     else:
         table = read_node_table(nodes, options, encoding, text_ids=has_text_ids(edges, columns))
-        links = read_links(edges, columns, table.ids, nodes.title, trim=bool(options.trim))
+        links = read_links(edges, columns, table.ids, nodes.title, trim=bool(options.trim), keep=keep)
     links = counted(links, edges.title) if options.count_edges else links
     graph = Graph.from_edges(
         links.source,
@@ -197,17 +208,19 @@ def _build(
         encoding=table.encoding,
         name=name,
     )
-    notes = (*table.notes, *_unused(edges, columns), *_spaced(table.ids))
+    notes = (*table.notes, *unused_columns(edges, columns), *_spaced(table.ids), *held_out)
     return graph.replace(history=(*graph.history, *notes)) if notes else graph
 
 
-def _unused(edges: Columns, columns: EdgeColumns) -> tuple[Change, ...]:
-    """A note about columns of the edge list that are not read, one of which may be the weight."""
-    rest = [name for name in edges.names if name not in (columns.source, columns.target, columns.kind)]
-    if not rest or columns.weight is not None:
-        return ()
-    shown = ", ".join(map(repr, rest[:5])) + (", …" if len(rest) > 5 else "")
-    return (Change(f"edge columns left out: {shown}; weight_column takes one as the weight", len(rest)),)
+def _before(edges: Columns, options: ReadOptions) -> tuple[Keep | None, tuple[Change, ...]]:
+    """Which edges are read by their time, and a note about the others."""
+    if options.time_column is None:
+        if options.until is not None:
+            raise GraphError("until needs the column with the time of each edge; name it with time_column")
+        return None, ()
+    times = Times(edges, options.time_column)
+    moment = times.moment(options.until)
+    return times.before(moment), (Change(f"edges from {moment.words} on are held out", moment.held_out),)
 
 
 def _spaced(ids: pa.Array) -> Iterator[Change]:

@@ -60,12 +60,15 @@ class TextColumns:
         header: whether the first line names the columns; none means to see for oneself.
         wanted: columns that the user names.
         edges: whether it is an edge list.
+        title: what messages call it; by default its path.
     """
 
     typed = False
 
-    def __init__(self, path: Path, kind: str, *, header: bool | None, wanted: Sequence[str], edges: bool) -> None:
-        self.title = str(path)
+    def __init__(
+        self, path: Path, kind: str, *, header: bool | None, wanted: Sequence[str], edges: bool, title: str = ""
+    ) -> None:
+        self.title = title or str(path)
         self._path = path
         self._compressed = kind.endswith(".gz")
         sample = self._sample()
@@ -75,13 +78,15 @@ class TextColumns:
             self._skip += 1
         lines = [line for line in sample[self._skip :] if line.strip()]
         if not lines:
-            raise GraphError(f"{path} holds no rows; give a file with at least one")
+            raise GraphError(f"{self.title} holds no rows; give a file with at least one")
         self._delimiter = _delimiter(lines[0], kind)
         rows = [fields for _, fields in self._fields(lines)]
         if header is None:
             header = see_header(rows, wanted, self.title) if edges else True
         if not edges and all(NUMBER.fullmatch(field.strip()) for field in rows[0]):
-            raise GraphError(f"{path} has no header; add a first line with the names of the columns, such as id,label")
+            raise GraphError(
+                f"{self.title} has no header; add a first line with the names of the columns, such as id,label"
+            )
         self._only_header = header and len(lines) == 1
         if header:
             self._skip = self._lines_to_header(sample)
@@ -96,11 +101,11 @@ class TextColumns:
             whole = len(head) < SAMPLE
         for magic, what in MAGIC.items():
             if head.startswith(magic):
-                raise GraphError(f"{self._path} is not text but a {what} file; use the extension of its real format")
+                raise GraphError(f"{self.title} is not text but a {what} file; use the extension of its real format")
         if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise GraphError(f"{self._path} is UTF-16 text; save it as UTF-8")
+            raise GraphError(f"{self.title} is UTF-16 text; save it as UTF-8")
         if b"\0" in head:
-            raise GraphError(f"{self._path} is not text but binary; use the extension of its real format")
+            raise GraphError(f"{self.title} is not text but binary; use the extension of its real format")
         if not whole:  # the last line may be cut, and with it a letter
             head = head[: head.rfind(b"\n") + 1] or head
         lines = head.removeprefix(MARK).split(b"\n")
@@ -112,7 +117,7 @@ class TextColumns:
         except UnicodeDecodeError as error:
             wrong = line[error.start : error.start + 1].hex()
             raise GraphError(
-                f"{self._path}, line {number}: the byte 0x{wrong} is not UTF-8 text; save the file as UTF-8"
+                f"{self.title}, line {number}: the byte 0x{wrong} is not UTF-8 text; save the file as UTF-8"
             ) from None
 
     def _lines_to_header(self, sample: list[str]) -> int:

@@ -70,6 +70,30 @@ def hold_out(graph: Graph, *, seed: int, val_share: float = 0.05, test_share: fl
     return LinkTask(left, rest, val, test, apart)
 
 
+def after(graph: Graph, later: Pairs, *, seed: int) -> LinkTask:
+    """Return the task to predict links that appear later than all links of a graph.
+
+    The first third of the later links chooses the settings of a scorer, and the others are tested.
+
+    Args:
+        graph: the graph before; directions and self loops are dropped.
+        later: pairs without a link in the graph, in the order of their time, shape ``(M, 2)``.
+        seed: seed of the links that a scorer learns from, and of the pairs without a link.
+    """
+    if len(later) < 3:
+        raise GraphError(f"graph {graph.name!r} has {len(later)} new links after the cut; too few to test")
+    plain = graph.undirected().without_self_loops()
+    start, end = plain.sources().astype(np.int64), plain.indices.astype(np.int64)
+    links = np.stack([start, end], axis=1)[start < end]
+    rng = stream(seed, "hidden links")
+    val, test = (rng.permutation(part)[:MOST_PAIRS] for part in np.split(later, [len(later) // 3]))
+    train = rng.permutation(links)[:MOST_PAIRS]
+    ends = np.concatenate([links, later])
+    whole = Graph.from_edges(ends[:, 0], ends[:, 1], num_nodes=graph.num_nodes, name=graph.name)
+    counts = [len(train), len(val), len(test)]
+    return LinkTask(plain, train, val, test, {kind: _apart(whole, counts, kind, rng) for kind in KINDS})
+
+
 def _without(graph: Graph, *hidden: Pairs) -> Graph:
     """The undirected graph without some links, in both directions."""
     size = graph.num_nodes
@@ -174,18 +198,19 @@ def score_baselines(task: LinkTask) -> dict[str, float]:
     return {key: value for name, score in scores.items() for key, value in score_pairs(task, name, score).items()}
 
 
-def verdict(found: Mapping[str, float]) -> str:
+def verdict(found: Mapping[str, float], which: str = "Links") -> str:
     """State whether an embedding ranks links better than training-free scores, on negatives of the same degrees.
 
     Args:
         found: the results of `score_embedding`, `score_pairs` and `score_baselines` together.
+        which: the links that were ranked.
     """
     auc = {name.removesuffix("_degree_auc"): value for name, value in found.items() if name.endswith("_degree_auc")}
     own = max((name for name in auc if name not in BASELINES), key=lambda name: auc[name])
     other = max((name for name in auc if name in BASELINES), key=lambda name: auc[name])
     beats = "beats" if auc[own] > auc[other] else "does not beat"
     text = (
-        f"Links: AUC {auc[own]:.2f} of the embedding ({own}) {beats} the best training-free score, "
+        f"{which}: AUC {auc[own]:.2f} of the embedding ({own}) {beats} the best training-free score, "
         f"{BASELINES[other]} ({auc[other]:.2f}), on pairs of the same degrees."
     )
     if auc.get("cosine", 1) < 0.5:

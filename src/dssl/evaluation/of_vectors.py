@@ -63,7 +63,7 @@ def evaluate(
     measure: Measure | None = None,
     class_weight: ClassWeight = "none",
     baselines: bool = True,
-    links: bool = False,
+    links: bool | Sequence[tuple[Any, Any]] = False,
     seed: int = 0,
 ) -> Results:
     """Evaluate vectors of a graph: linear probe, clusters, label-free measures and training-free baselines.
@@ -77,7 +77,8 @@ def evaluate(
         measure: measure of the probe and the verdict; by default the one that suits the labels.
         class_weight: weights of the classes in the probe.
         baselines: whether to include training-free baselines and the verdict.
-        links: whether to add link prediction; a model is trained again without the held-out links.
+        links: whether to add link prediction: a model is trained again without the held-out links. Or pairs of ids
+            that are linked later than all edges of the graph, in the order of their time: no training is needed.
         seed: seed of the splits.
 
     Returns:
@@ -96,15 +97,32 @@ def evaluate(
     found = evaluation.evaluate(
         plain, values, splits=drawn, measure=measure, class_weight=class_weight, sanity=baselines, seed=seed
     )
-    if links:
-        if not isinstance(vectors, Embedder):
+    if links is not False:
+        if links is not True:
+            task = link_prediction.after(graph, _new_pairs(links, graph), seed=seed)
+        elif isinstance(vectors, Embedder):
+            task = link_prediction.hold_out(graph, seed=seed)
+            values = Embedder.from_config(vectors.config, encoder=vectors._module).fit(task.graph).embeddings_.values
+        else:
             raise DsslError("links needs a model, which is trained again without the held-out links")
-        task = link_prediction.hold_out(graph, seed=seed)
-        again = Embedder.from_config(vectors.config, encoder=vectors._module).fit(task.graph)
-        scores = link_prediction.score_embedding(task, again.embeddings_.values)
-        found["links"] = scores | link_prediction.score_baselines(task)
+        found["links"] = link_prediction.score_embedding(task, values) | link_prediction.score_baselines(task)
         found["links_verdict"] = link_prediction.verdict(found["links"])
     return Results(found)
+
+
+def _new_pairs(pairs: Sequence[tuple[Any, Any]], graph: Graph) -> NDArray[np.int64]:
+    """Positions of pairs of ids, each once, without those that are linked in the graph, shape ``(M, 2)``."""
+    ends = np.sort(_positions(pairs, graph), axis=1)
+    old = np.sort(np.stack([graph.sources(), graph.indices], axis=1), axis=1).astype(np.int64)
+    keys, linked = (part[:, 0] * graph.num_nodes + part[:, 1] for part in (ends, old))
+    new = (ends[:, 0] != ends[:, 1]) & ~np.isin(keys, linked)
+    return cast("NDArray[np.int64]", ends[new][np.sort(np.unique(keys[new], return_index=True)[1])])
+
+
+def _positions(pairs: Sequence[tuple[Any, Any]], graph: Graph) -> NDArray[np.int64]:
+    """Positions of the ends of pairs of ids, shape ``(M, 2)``."""
+    ends = [graph.positions(pa.array([pair[side] for pair in pairs])) for side in (0, 1)]
+    return np.stack(ends, axis=1).astype(np.int64)
 
 
 class LinkPredictor:
@@ -117,8 +135,7 @@ class LinkPredictor:
         """Return a score per pair of ids, above 0 for a probable link, shape ``(M,)``."""
         if not len(pairs):
             return np.zeros(0)
-        ends = [self._graph.positions(pa.array([pair[side] for pair in pairs])) for side in (0, 1)]
-        return cast("NDArray[np.float64]", self._score(np.stack(ends, axis=1)))
+        return cast("NDArray[np.float64]", self._score(_positions(pairs, self._graph)))
 
     def probabilities(self, pairs: Sequence[tuple[Any, Any]]) -> NDArray[np.float64]:
         """Return the probability of a link per pair of ids, against as many pairs of the same degrees without one."""

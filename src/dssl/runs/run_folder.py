@@ -37,6 +37,7 @@ METRICS = "metrics.jsonl"
 GRAPH = "graph.json"
 PACKED = "graph"
 FACTORS, NODE_FACTORS = "factors.parquet", "node_factors.parquet"
+LATER = "later_links.parquet"
 EVALUATION = "evaluation.json"
 SPLITS = "splits.npz"
 MAP = "map.parquet"
@@ -52,6 +53,7 @@ FILES = {
     WEIGHTS: "the trained network",
     FEATURES: "the feature columns that it expects",
     EMBEDDINGS: "id and vector of each node",
+    LATER: "links after the cut by time",
     FACTORS: "ids and factor posterior of each link",
     NODE_FACTORS: "id and factor posterior of each node",
     EVALUATION: "results of the evaluation",

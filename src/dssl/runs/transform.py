@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     OnNote = Callable[[str], None]
 
 ENCODED = ("feature_columns", "column_types")  # options that the encoding of a fitted run replaces
-COLUMNS = tuple(name for name in FOR_FILES if name != "nodes")
+CUT = ("time_column", "until")  # options that belong to the files of the run
+COLUMNS = tuple(name for name in FOR_FILES if name not in ("nodes", *CUT))
 
 
 def embed(folder: Path, options: GraphSettings | None = None, *, on_note: OnNote = lambda _: None) -> Embeddings:
@@ -156,6 +157,9 @@ def _as_read(fitted: GraphSettings, given: GraphSettings, on_note: OnNote) -> Gr
     for name in ENCODED:
         if getattr(given, name) is not None:
             raise ConfigError(f"{name}: the columns are encoded as those of the run; leave this option out")
+    for name in CUT:
+        if getattr(given, name) is not None:
+            raise ConfigError(f"{name}: only `dssl fit` holds out edges by time; leave this option out")
     kept = [name for name in COLUMNS if name not in ENCODED and getattr(given, name) is None]
     changes |= {name: getattr(fitted, name) for name in kept} | {"label_column": None}
     if given.nodes is None:

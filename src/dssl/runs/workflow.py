@@ -14,12 +14,14 @@ from dssl.config.fields import differences, graph_settings
 from dssl.config.registry import Scope
 from dssl.config.resolve import resolve
 from dssl.config.schema import CUSTOM, Config
+from dssl.data.later_links import read_later as read_later_links
 from dssl.data.load import is_file, read_graph, with_full_paths
 from dssl.errors import ConfigError, RunError
 from dssl.graph.preparation import PREPARED, Inputs
 from dssl.model.estimator import Embedder
 from dssl.model.storage import EMBEDDINGS, WEIGHTS
 from dssl.runs import records, run_folder
+from dssl.runs.later import read_later, write_later
 from dssl.runs.records import Environment, Evaluation, GraphRecord, Record, Summary
 from dssl.runs.run_folder import read_config, read_embeddings
 from dssl.runs.transform import COLUMNS
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from dssl.evaluation.link_prediction import LinkTask
     from dssl.evaluation.splits import Split
     from dssl.graph import Graph
     from dssl.model.factors import Factors
@@ -156,6 +159,7 @@ def fit(
         if not first:
             model.fit(graph, warm=start is not None, checkpoint=place / run_folder.CHECKPOINT)
             return Outcome(folder, record=dict(*model.metrics_[-1:]), changes=model.changes_, warnings=model.warnings_)
+        later = read_later_links(config.graph, graph) if config.graph.time_column is not None else None
         epochs = model.schedule(graph).epochs
         if on_graph is not None:
             on_graph(graph, epochs)
@@ -169,6 +173,8 @@ def fit(
         model.fit(graph, warm=start is not None, on_epoch=note, checkpoint=place / run_folder.CHECKPOINT)
         metrics.close()
         _store(model, graph, place, record)
+        if later is not None:
+            write_later(place, later, graph)
         made = environment.describe(command, started=started, resumed_at=model.epochs_ - len(model.metrics_))
         records.write_environment(place / run_folder.ENVIRONMENT, made)
         (place / run_folder.CHECKPOINT).unlink(missing_ok=True)
@@ -278,9 +284,18 @@ def evaluate(
             result.setdefault("skipped", {})["kinds"] = agreed["skipped"]
         else:
             result["kinds"] = agreed
-    if options.links:
+    later = read_later(folder, graph)
+    if later is not None:
+        on_stage(f"link prediction: {len(later.pairs):,} links after the cut by time")
+        task = link_prediction.after(graph, later.pairs, seed=options.split_seed)
+        result["links"] = _link_scores(task, Embedder.load(folder), vectors.values)
+        which = f"{len(later.pairs):,} new links from {later.moment} on"
+        result["links_verdict"] = link_prediction.verdict(result["links"], which)
+    elif options.links:
         on_stage("link prediction: training without the held-out links")
-        result["links"] = _hidden_links(config, graph)
+        task = link_prediction.hold_out(graph, seed=options.split_seed)
+        model = Embedder.from_config(config).fit(task.graph)
+        result["links"] = _link_scores(task, model, model.embeddings_.values)
         result["links_verdict"] = link_prediction.verdict(result["links"])
     for name, baseline in result.get("sanity", {}).items():
         baseline["title"] = NAMES.get(name, name)
@@ -327,14 +342,12 @@ def _untrained(config: Config, graph: Graph) -> NDArray[np.float32] | None:
     return layerwise.encoded(build_encoder(config, in_dim=ready.num_features), ready, torch.device("cpu"))
 
 
-def _hidden_links(config: Config, graph: Graph) -> dict[str, float]:
-    """Scores of held-out links, after a training with the run's settings on the other links."""
+def _link_scores(task: LinkTask, model: Embedder, values: NDArray[np.float32]) -> dict[str, float]:
+    """Scores of the links of a task by the vectors of its graph, by a factor model, and without training."""
     from dssl.evaluation import link_prediction
 
-    task = link_prediction.hold_out(graph, seed=config.evaluate.split_seed)
-    model = Embedder.from_config(config).fit(task.graph)
-    found = link_prediction.score_embedding(task, model.embeddings_.values) | link_prediction.score_baselines(task)
-    if config.method.name == "dssl":
+    found = link_prediction.score_embedding(task, values) | link_prediction.score_baselines(task)
+    if model.config.method.name == "dssl":
         found |= link_prediction.score_pairs(task, "likelihood", lambda pairs: model.link_scores(task.graph, pairs))
     return found
 
