@@ -82,8 +82,10 @@ def test_an_evaluation_without_the_extras_leaves_only_the_map_out(
 def test_the_extra_all_has_every_optional_library_of_the_package() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    assert extras["all"] == ["dssl[report,tune,plots]"]
+    assert extras["all"] == ["dssl[report,tune,plots,graphml,index]"]
     assert "dssl[all]" in extras["dev"]
-    optional = {need.partition(">")[0] for name in ("report", "tune", "plots") for need in extras[name]}
-    assert optional == {"jinja2", "openTSNE", "plotly", "optuna", "matplotlib"}
+    optional = {
+        need.partition(">")[0] for name in ("report", "tune", "plots", "graphml", "index") for need in extras[name]
+    }
+    assert optional == {"jinja2", "openTSNE", "plotly", "optuna", "matplotlib", "networkx", "usearch"}
     assert not optional & {need.partition(">")[0] for need in project["dependencies"]}

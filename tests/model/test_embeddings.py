@@ -147,3 +147,23 @@ def test_unknown_ids_and_arguments_are_named(tmp_path):
         e.save(tmp_path / "v.parquet", layout="wide")
     with pytest.raises(EmbeddingsError, match="one row per id"):
         Embeddings([1, 2], [[1.0]])
+
+
+def test_an_index_finds_the_nearest_of_many_vectors(monkeypatch):
+    """The index returns nearly all of the exact neighbours, with their exact cosines, and needs no other call."""
+    monkeypatch.setattr("dssl.model.embeddings.INDEXED", 2000)
+    centres = np.random.default_rng(1).normal(size=(50, 16))
+    rng = np.random.default_rng(0)
+    vectors = Embeddings(np.arange(2000), centres[rng.integers(50, size=2000)] + 0.3 * rng.normal(size=(2000, 16)))
+    shared = 0
+    for node in range(0, 2000, 100):
+        exact, found = vectors.most_similar(node, exact=True), dict(vectors.most_similar(node))
+        assert node not in found
+        assert len(found) == 10
+        shared += len(found.keys() & dict(exact).keys())
+        for other, cosine in exact:
+            assert other not in found or found[other] == pytest.approx(cosine, abs=1e-6)
+    assert shared >= 0.95 * 200
+    assert len(vectors._index) == 1
+    monkeypatch.setattr("dssl.model.embeddings.available", lambda: False)
+    assert vectors.most_similar(7) == vectors.most_similar(7, exact=True)

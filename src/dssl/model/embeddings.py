@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dssl.errors import DsslError, MissingExtraError, nearest
 from dssl.graph import as_ids
+from dssl.model.similarity_index import INDEXED, SimilarityIndex, available
 from dssl.runtime import notebook, out_of_core
 from dssl.runtime.files import replacing
 
@@ -50,10 +51,12 @@ class Embeddings:
 
     ids: pa.Array
     values: NDArray[np.float32]
+    _index: list[SimilarityIndex] = field(repr=False)  # at most one, made by the first search of many vectors
 
     def __init__(self, ids: Any, values: ArrayLike) -> None:
         object.__setattr__(self, "ids", as_ids(ids, "embeddings"))
         object.__setattr__(self, "values", np.asanyarray(values, dtype=np.float32))
+        object.__setattr__(self, "_index", [])
         if self.values.ndim != 2 or self.values.shape[0] != len(self.ids):
             raise EmbeddingsError(f"{len(self.ids)} ids for vectors of shape {self.values.shape}; give one row per id")
 
@@ -121,12 +124,16 @@ class Embeddings:
         row: NDArray[np.float32] = self.values[self._position(node)]
         return row
 
-    def most_similar(self, node: int | str, top: int = 10) -> list[tuple[int | str, float]]:
+    def most_similar(self, node: int | str, top: int = 10, *, exact: bool = False) -> list[tuple[int | str, float]]:
         """Return the other nodes with the largest cosine similarity to a node, best first.
+
+        From 100,000 nodes on, the first call builds an approximate index if the extra ``dssl[index]`` is installed.
+        Later calls take milliseconds, and may miss a few of the nearest nodes.
 
         Args:
             node: id of the node.
             top: number of nodes; all others if there are fewer.
+            exact: compare with all nodes, without the index.
 
         Returns:
             Pairs of id and similarity. A zero vector has similarity 0 to all others.
@@ -135,13 +142,20 @@ class Embeddings:
         if not isinstance(asked, int | np.integer) or asked < 1:
             raise EmbeddingsError(f"top is {top!r}, but must be a whole number of at least 1")
         at = self._position(node)
-        norms = np.linalg.norm(self.values, axis=1)
-        cosine = (self.values @ self.values[at]) / np.maximum(norms * norms[at], np.finfo(np.float32).tiny)
-        cosine[at] = -np.inf
-        count = min(top, len(self) - 1)
+        others = np.arange(len(self))
+        if not exact and len(self) >= INDEXED and available():
+            if not self._index:
+                self._index.append(SimilarityIndex(self.values))
+            others = self._index[0].candidates(self.values[at], top)
+        compared = self.values if others.size == len(self) else self.values[others]
+        norms = np.linalg.norm(compared, axis=1) * np.linalg.norm(self.values[at])
+        cosine = (compared @ self.values[at]) / np.maximum(norms, np.finfo(np.float32).tiny)
+        cosine[others == at] = -np.inf
+        count = min(top, int((others != at).sum()))
         best = np.argpartition(-cosine, count - 1)[:count] if count else np.empty(0, np.int64)
         best = best[np.lexsort((best, -cosine[best]))]
-        return list(zip(self.ids.take(pa.array(best)).to_pylist(), np.clip(cosine[best], -1, 1).tolist(), strict=True))
+        found = self.ids.take(pa.array(others[best]))
+        return list(zip(found.to_pylist(), np.clip(cosine[best], -1, 1).tolist(), strict=True))
 
     def save(self, path: str | Path, *, layout: Layout = "list") -> None:
         """Write the vectors atomically; the extension of ``path`` determines the format.
