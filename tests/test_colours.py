@@ -1,4 +1,4 @@
-"""The same class has the same colour in the pictures, the report and the explorer."""
+"""The same class or factor has the same colour in the pictures, the report and the explorer."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ def test_pictures_report_and_explorer_have_the_same_colours() -> None:
     style = (SOURCE / "report/templates/report.css").read_text(encoding="utf-8")
     assert tuple(re.findall(r"--c\d: (#\w{6});", style)[:8]) == COLOURS
     script = (SOURCE / "explore/web/colour.js").read_text(encoding="utf-8")
-    classes = script[script.index("const CLASSES") :]
-    assert tuple(re.findall(r"#\w{6}", classes)[:8]) == COLOURS
+    assert tuple(re.findall(r"#\w{6}", script)[:8]) == COLOURS
+    assert script.count("const PALETTE = [") == 1

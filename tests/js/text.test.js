@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { category, factor, MOST_CLASSES, parse, shade, shadeText } from "../../src/dssl/explore/web/colour.js";
+import { MOST_CLASSES, nth, parse, shade, shadeText } from "../../src/dssl/explore/web/colour.js";
 import { cell, table } from "../../src/dssl/explore/web/csv.js";
 import { count, number, percent, short } from "../../src/dssl/explore/web/dom.js";
 
@@ -48,9 +48,9 @@ test("the table of selected nodes has label, degree, factor and posterior, with 
 });
 
 test("colours of factors and classes stay distinct beyond the fixed lists", () => {
-  const many = Array.from({ length: 40 }, (_, k) => factor(k));
+  const many = Array.from({ length: 40 }, (_, k) => nth(k));
   assert.equal(new Set(many).size, 40);
-  assert.match(category(MOST_CLASSES + 5), /^#[0-9a-f]{6}$/);
+  assert.match(nth(MOST_CLASSES + 5), /^#[0-9a-f]{6}$/);
 });
 
 test("shade interpolates the scale and clamps outside of 0 to 1", () => {

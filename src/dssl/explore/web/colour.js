@@ -1,21 +1,7 @@
 // Colours of factors, of categories and of numbers, the same in the map, the panel and the legends.
 
-const FACTORS = [
-  "#2e86ab",
-  "#e4572e",
-  "#5fa55a",
-  "#f0a53a",
-  "#8a5cc2",
-  "#1fb0a4",
-  "#d64992",
-  "#8d6e4b",
-  "#6b7fd7",
-  "#a8ad2c",
-  "#c2474b",
-  "#3f9c7b",
-];
-// The first eight are those of the report (report.css) and of the pictures.
-const CLASSES = [
+// One palette for factors and classes. The first eight are those of the report (report.css) and of the pictures.
+const PALETTE = [
   "#0072b2",
   "#e69f00",
   "#009e73",
@@ -30,10 +16,10 @@ const CLASSES = [
   "#5c9ead",
 ];
 const SCALE = ["#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725"].map(parse); // viridis
-export const MOST_CLASSES = CLASSES.length;
+export const MOST_CLASSES = PALETTE.length;
 
-export const factor = (k) => FACTORS[k] ?? spread(k);
-export const category = (rank) => CLASSES[rank] ?? spread(rank);
+/** Colour of a factor by its number, or of a class by its rank. */
+export const nth = (k) => PALETTE[k] ?? spread(k);
 
 /** Hues a golden angle apart: as many colours as it takes, neighbours in number far apart in hue. */
 function spread(k) {

@@ -123,7 +123,7 @@ function choose(node) {
   state.spokes = links.map((link) => ({
     from: node,
     to: link.node,
-    colour: link.q ? colour.factor(link.factor) : plain,
+    colour: link.q ? colour.nth(link.factor) : plain,
   }));
   showNode(node);
   marks();
@@ -270,7 +270,7 @@ function litLinks() {
   const { arcs, sources } = state.lit ?? { arcs: [], sources: [] };
   const ends = new Float32Array(4 * arcs.length);
   const strokes = new Uint8Array(8 * arcs.length);
-  const rgb = colour.parse(colour.factor(state.factor ?? 0));
+  const rgb = colour.parse(colour.nth(state.factor ?? 0));
   const strength = Math.max(30, Math.min(190, 60_000 / Math.max(arcs.length, 1)));
   arcs.forEach((arc, i) => {
     [sources[i], data.indices[arc]].forEach((node, end) => {

@@ -20,7 +20,7 @@ export function factors(data, chosen, lit, choose) {
     el(
       "button",
       { type: "button", "aria-pressed": k === chosen, "data-factor": k, click: () => choose(k === chosen ? null : k) },
-      dot(colour.factor(k)),
+      dot(colour.nth(k)),
       `${k}`,
       el("span", { class: "soft" }, percent(share)),
     ),
@@ -88,7 +88,7 @@ export function node(data, chosen, away, home, act) {
     );
   }
   if (q) {
-    made.push(el("h2", {}, "Its factors"), bar(q, colour.factor, true));
+    made.push(el("h2", {}, "Its factors"), bar(q, colour.nth, true));
     const order = q
       .map((share, k) => [share, k])
       .sort((a, b) => b[0] - a[0])
@@ -99,7 +99,7 @@ export function node(data, chosen, away, home, act) {
         "div",
         { class: "shares" },
         ...order.map(([share, k]) =>
-          el("span", {}, dot(colour.factor(k)), title(data, k), el("span", { class: "soft" }, percent(share))),
+          el("span", {}, dot(colour.nth(k)), title(data, k), el("span", { class: "soft" }, percent(share))),
         ),
       ),
     );
@@ -115,7 +115,7 @@ export function node(data, chosen, away, home, act) {
             link.node,
             act,
             link.arrow,
-            link.q && bar(link.q, colour.factor),
+            link.q && bar(link.q, colour.nth),
             link.q && `${link.factor}: ${percent(link.certainty)}`,
           ),
         ),
@@ -140,7 +140,7 @@ export function node(data, chosen, away, home, act) {
               other.node,
               act,
               steps(other.distance),
-              bar(nodePosterior(data, other.node), colour.factor),
+              bar(nodePosterior(data, other.node), colour.nth),
               percent(other.overlap),
               "overlap",
             ),
@@ -234,9 +234,9 @@ function steps(distance) {
 /** The colour of a category by its place among the categories, the most frequent first. */
 export function tint(column, code) {
   if (code < 0) return colour.themed("--dim");
-  if (column.role === "factor") return colour.factor(code);
+  if (column.role === "factor") return colour.nth(code);
   column.ranks ??= ranks(column);
-  return column.ranks[code] < colour.MOST_CLASSES ? colour.category(column.ranks[code]) : colour.themed("--dim");
+  return column.ranks[code] < colour.MOST_CLASSES ? colour.nth(column.ranks[code]) : colour.themed("--dim");
 }
 
 export function counts(column) {
@@ -306,7 +306,7 @@ function ego(data, chosen, all, act) {
             y1: ay,
             x2: bx,
             y2: by,
-            stroke: link.q ? colour.factor(k) : colour.themed("--dim"),
+            stroke: link.q ? colour.nth(k) : colour.themed("--dim"),
             "stroke-width": link.q ? spoke : 2,
           }),
         );
