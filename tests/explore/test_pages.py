@@ -9,9 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import dssl
 from dssl.errors import RunError
-from dssl.evaluation.pictures import COLOURS
 from dssl.explore import pages as pages
 from tests.views import HOSTILE, made
 
@@ -111,11 +109,3 @@ def test_the_page_needs_nothing_from_elsewhere_and_makes_no_markup_of_data() -> 
     used = set(re.findall(r'get\("(\w+)"\)', assets["main.js"]))
     assert used
     assert used <= set(re.findall(r'id="(\w+)"', html))
-
-
-def test_the_report_the_pictures_and_the_page_have_the_same_colours() -> None:
-    source = Path(dssl.__file__).parent
-    css = (source / "report" / "templates" / "report.css").read_text(encoding="utf-8")
-    light = re.findall(r"--c\d: (#[0-9a-f]{6})", css)[:8]
-    _, _, classes = (source / "explore" / "web" / "colour.js").read_text(encoding="utf-8").partition("const CLASSES")
-    assert tuple(light) == COLOURS == tuple(re.findall(r'"(#[0-9a-f]{6})"', classes)[:8])
