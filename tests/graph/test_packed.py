@@ -258,6 +258,17 @@ def test_a_wrong_number_that_fits_is_found_when_everything_is_read(tmp_path: Pat
         store.read_graph(tmp_path / "packed")
 
 
+@pytest.mark.parametrize(("name", "words"), [("x", "NaN or infinite"), ("weights", "weight")])
+def test_values_that_are_no_numbers_are_refused_before_training(name: str, words: str, tmp_path: Path) -> None:
+    store.pack(with_everything(), tmp_path / "packed")
+    spoil(tmp_path / "packed", name, 3, -1, "<i4")  # the bits of a NaN
+    graph = store.open_graph(tmp_path / "packed")
+    model = dssl.DSSL(dim=4, hidden_dim=4, epochs=1, num_factors=2)
+    for use in (model.fit, dssl.DSSL(dim=4, features="raw", epochs=1).fit):
+        with pytest.raises(GraphError, match=words):
+            use(graph)
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -131,6 +131,18 @@ def test_the_kills_reach_the_end_of_the_command(run: Path, monkeypatch: pytest.M
         assert 40 < count() <= 60
 
 
+def test_a_kill_after_the_end_marker_leaves_no_checkpoint(run: Path, finished: Path) -> None:
+    (run / run_folder.CHECKPOINT).write_bytes(b"left behind")
+    with pytest.raises(RunError, match="holds a finished run"):
+        workflow.fit(config(seed=7), run)
+    outcome = workflow.fit(config(), run)
+    assert outcome.record["epoch"] == 4
+    assert same(run, finished)
+    assert not (run / run_folder.CHECKPOINT).exists()
+    with pytest.raises(RunError, match="holds a finished run"):
+        workflow.fit(config(), run)
+
+
 def test_an_unfinished_run_of_other_settings_is_replaced_in_place(tmp_path: Path, other: Path) -> None:
     def stop(_: object) -> None:
         raise Stop

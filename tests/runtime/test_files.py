@@ -142,3 +142,29 @@ def test_the_umask_decides_who_reads_a_file(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert (tmp_path / "w.safetensors").stat().st_mode & 0o777 == 0o644
+
+
+def test_a_lock_on_a_full_disk_names_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    for name in ("write", "truncate"):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, name, full)
+            with pytest.raises(OSError) as error, files.locked(tmp_path / ".lock"):
+                pass
+            assert error.value.filename == str(tmp_path / ".lock")
+
+
+def test_an_open_file_is_held_until_it_is_closed(tmp_path: Path) -> None:
+    code = (
+        f"from dssl.runtime import files; f = open({str(tmp_path / 'x')!r}, 'a'); files.hold(f.fileno()); f.write('b')"
+    )
+    with (tmp_path / "x").open("a") as file:
+        files.hold(file.fileno())
+        other = subprocess.Popen([sys.executable, "-c", code])
+        with pytest.raises(subprocess.TimeoutExpired):  # whether it has started yet or waits
+            other.wait(1)
+        file.write("a")
+    assert other.wait() == 0
+    assert (tmp_path / "x").read_text() == "ab"

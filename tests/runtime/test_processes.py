@@ -49,14 +49,14 @@ def test_workers_end_with_a_parent_that_is_killed() -> None:
         assert parent.stdout is not None
         worker = int(parent.stdout.readline())
         parent.kill()
-    for _ in range(300):
+    for _ in range(3000):
         try:
             os.kill(worker, 0)
         except ProcessLookupError:
             return
         time.sleep(0.1)
     os.kill(worker, signal.SIGKILL)
-    pytest.fail("the worker outlived its parent by 30 seconds")
+    pytest.fail("the worker outlived its parent by five minutes")
 
 
 def wait_in_a_worker() -> None:
@@ -67,4 +67,4 @@ def wait_in_a_worker() -> None:
 def wait() -> None:
     sys.stdout.write(f"{os.getpid()}\n")
     sys.stdout.flush()
-    time.sleep(600)
+    time.sleep(3600)

@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -38,13 +39,15 @@ class Results:
         lines = path.read_text().splitlines() if path.exists() else []
         self.rows: list[dict[str, Any]] = [json.loads(line) for line in lines]
         self.known = {row["key"] for row in self.rows}
+        asked = ("git", "describe", "--always", "--dirty", "--exclude=*")
+        self.commit = subprocess.run(asked, cwd=TOP, capture_output=True, text=True, check=False).stdout.strip()
 
     def __contains__(self, key: str) -> bool:
         return key in self.known
 
     def add(self, key: str, **row: Any) -> None:
         """Store a case."""
-        row["key"] = key
+        row |= {"key": key, "commit": self.commit}
         self.rows.append(row)
         self.known.add(key)
         with self.path.open("a") as file:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterator
+from importlib.metadata import version
 from typing import Any
 
 TITLES = {
@@ -39,8 +40,6 @@ def markdown(rows: list[dict[str, Any]]) -> str:
 
 
 def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
-    from dssl.runtime.environment import version
-
     total, bad = sum(row["cases"] for row in rows), sum(len(row["problems"]) for row in rows)
     yield "# Torture"
     yield ""
@@ -48,7 +47,8 @@ def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
     yield "torn or temporary file, a line that names no file, or other bytes than those of an uninterrupted command."
     yield ""
     system = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores"
-    yield f"dssl {version('dssl')}, {system}, one process at a time."
+    commits = dict.fromkeys(row["commit"] for row in rows if "commit" in row)
+    yield f"dssl {version('dssl')}, {system}, one process at a time. Commits: {', '.join(commits) or 'unknown'}."
     for name, (letter, title, words) in TITLES.items():
         found = [row for row in rows if row["campaign"] == name]
         if not found:

@@ -83,7 +83,12 @@ class StoredGraph(Graph):
     folder: Path
 
     def __post_init__(self) -> None:
-        """Leave the checks of values to the time of packing; `open_graph` has checked the structure."""
+        """Leave the checks of values to `check_values`; `open_graph` has checked the structure."""
+
+    def check_values(self) -> None:
+        """Refuse features and weights that are no finite numbers; reads these files once."""
+        self._check_features(self.num_nodes)
+        self._check_weights()
 
     def fingerprint(self) -> str:
         """Return the fingerprint of the graph that was packed."""

@@ -9,16 +9,19 @@ from numpy.typing import NDArray
 
 from dssl.errors import GraphError
 from dssl.graph import Graph
+from dssl.graph.packed import StoredGraph
 
 
 def check_graph(graph: Graph) -> None:
-    """Refuse anything else than a graph, and name the functions that make one."""
+    """Refuse anything else than a graph, and name the functions that make one; check the values of a packed graph."""
     if not isinstance(graph, Graph):
         kind = f"{type(graph).__module__.partition('.')[0]}.{type(graph).__name__}"
         raise GraphError(
             f"the model takes a dssl.Graph, not {kind}; make one with dssl.load, dssl.from_pyg, dssl.from_networkx, "
             "dssl.from_scipy or dssl.from_tables"
         )
+    if isinstance(graph, StoredGraph):
+        graph.check_values()
 
 
 def check_pairs(pairs: Any, graph: Graph) -> NDArray[np.int64]:

@@ -265,6 +265,8 @@ def claim(folder: Path, config: Config, *, overwrite: bool) -> Path:
         raise RunError(f"{folder} is not empty and no run folder; choose another with --out")
     if is_finished(folder):
         if not overwrite:
+            if (folder / CHECKPOINT).exists() and _same(folder, config):  # a kill came after the end marker
+                return folder
             raise RunError(f"{folder} holds a finished run; replace it with --overwrite, or choose another with --out")
         if new.exists() and not ((new / CONFIG).exists() and _same(new, config)):
             shutil.rmtree(new)

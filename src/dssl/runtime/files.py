@@ -15,6 +15,7 @@ import re
 import shutil
 import stat
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -214,8 +215,9 @@ def locked(path: Path) -> Iterator[None]:
         # A file that was just removed belonged to its last holder, and another process may hold a new one.
         if not _take(handle) or not path.exists() or not os.path.samestat(os.fstat(handle), path.stat()):
             raise BlockingIOError(os.read(handle, 20).decode(errors="replace"))
-        os.truncate(handle, 0)
-        os.write(handle, str(os.getpid()).encode())
+        with naming(path):
+            os.truncate(handle, 0)
+            os.write(handle, str(os.getpid()).encode())
         try:
             yield
         finally:
@@ -223,6 +225,12 @@ def locked(path: Path) -> Iterator[None]:
                 path.unlink(missing_ok=True)
     finally:
         os.close(handle)
+
+
+def hold(handle: int) -> None:
+    """Lock an open file until it is closed, as soon as no other process holds it."""
+    while not _take(handle):
+        time.sleep(0.05)
 
 
 def _take(handle: int) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from dssl.config.methods import METHODS
-from dssl.runtime.files import naming
+from dssl.runtime import files
 
 View = Literal["embedding", "trained", "factorwise"]
 LINK_AUC = {"link_auc": "probe_uniform_auc", "link_auc_degree": "probe_degree_auc"}
@@ -136,17 +136,28 @@ def records(folder: Path) -> list[Record]:
 
 
 def append(path: Path, record: Record) -> None:
-    """Add a line to a file of records; it is on the disk when this returns."""
+    """Add a line to a file of records, in place of one that a crash cut off; it is on the disk when this returns."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    line = json.dumps(record.to_json(), ensure_ascii=False, allow_nan=False)
-    with naming(path), path.open("ab+") as file:
-        end = file.seek(0, os.SEEK_END)
-        if end:
-            file.seek(end - 1)
-            line = line if file.read(1) == b"\n" else "\n" + line  # after a line that was cut off
-        file.write(line.encode() + b"\n")
+    line = json.dumps(record.to_json(), ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    with files.naming(path), path.open("ab+") as file:
+        files.hold(file.fileno())
+        file.seek(0)
+        last = file.read().rpartition(b"\n")[2]
+        if last and _is_json(last):
+            line = b"\n" + line
+        elif last:
+            file.truncate(file.tell() - len(last))
+        file.write(line)
         file.flush()
         os.fsync(file.fileno())
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
 
 
 def slug(graph: str) -> str:

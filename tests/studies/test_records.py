@@ -1,0 +1,32 @@
+"""Files of records: a line that a crash has cut off is replaced, and a complete one is never lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dssl.studies.records import Record, append, records
+
+
+def record(key: str) -> Record:
+    return Record(key=key, graph="g", row="r", versions={"dssl": "ä"})
+
+
+def test_a_line_that_was_cut_off_gives_way_to_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "g.jsonl"
+    append(path, record("a"))
+    append(path, record("b"))
+    whole = path.read_bytes()
+    first = whole.index(b"\n") + 1
+    for end in range(first, len(whole) - 1):
+        path.write_bytes(whole[:end])
+        append(path, record("b"))
+        assert path.read_bytes() == whole
+
+
+def test_a_complete_line_without_an_end_of_line_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "g.jsonl"
+    append(path, record("a"))
+    path.write_bytes(path.read_bytes().rstrip())
+    append(path, record("b"))
+    assert [one.key for one in records(tmp_path)] == ["a", "b"]
+    assert path.read_bytes().count(b"\n") == 2
