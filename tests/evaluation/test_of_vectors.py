@@ -58,3 +58,9 @@ def test_a_link_predictor_ranks_pairs_of_ids(graph: Graph) -> None:
         model.scores([("x", "n1")])
     with pytest.raises(DsslError, match="use one of uniform, degree"):
         dssl.link_predictor(VALUES, graph, negatives="none")
+
+
+def test_labels_in_place_of_the_graph_are_refused() -> None:
+    for use in (dssl.evaluate, dssl.link_predictor):
+        with pytest.raises(DsslError, match=r"takes a dssl\.Graph, not numpy\.ndarray"):
+            use(np.ones((3, 2), np.float32), np.array([0, 1, 2**31]))

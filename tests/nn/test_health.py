@@ -62,3 +62,11 @@ def test_meter_weights_batches_by_their_centres() -> None:
     meter.add(3, {"loss": 5.0})
     assert meter.read() == {"loss": 4.0}
     assert meter.read() == {}
+
+
+def test_effective_rank_of_vectors_that_are_not_finite_is_not_a_number() -> None:
+    for value in (float("inf"), float("nan")):
+        h = torch.eye(5)
+        h[2, 3] = value
+        assert math.isnan(health.effective_rank(h))
+    assert health.effective_rank(1e30 * torch.eye(5)) == pytest.approx(5)

@@ -191,7 +191,7 @@ def options_campaign(results: Results, root: Path, seed: int) -> Iterator[None]:
     """Campaign (d)."""
     from tests.torture import options
 
-    for number in range(400):
+    for number in range(1000):
         key = f"options {seed} {number}"
         if key in results:
             continue

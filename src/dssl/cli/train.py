@@ -157,4 +157,4 @@ def pack(
     made = read_graph(options, encoding=None if like is None else transform.encoding_of(like))
     packed.pack(made, out, overwrite=overwrite)
     if not quiet:
-        typer.echo(f"{out}: {made}")
+        typer.echo("\n".join([f"{out}: {made}", *map(str, made.history)]))

@@ -18,6 +18,7 @@ from dssl.evaluation.regression import evaluate_target
 from dssl.evaluation.splits import Budget, random_splits
 from dssl.graph import Graph
 from dssl.graph.preparation import links as prepare
+from dssl.model.checks import check_graph
 from dssl.model.embeddings import Embeddings
 from dssl.model.estimator import Embedder
 from dssl.runtime import notebook
@@ -167,6 +168,7 @@ def link_predictor(
 
 def _matrix(vectors: Embedder | Embeddings | ArrayLike, graph: Graph) -> NDArray[np.float32]:
     """The vectors of the nodes of a graph, in its order, shape ``(N, d)``."""
+    check_graph(graph)
     if isinstance(vectors, Embedder):
         fitted: Embeddings | None = getattr(vectors, "embeddings_", None)
         vectors = fitted if fitted is not None and fitted.ids.equals(graph.ids) else vectors.embed(graph)

@@ -19,6 +19,8 @@ LEAST_INFORMATION = 0.02  # least information of the posteriors of links, as a f
 def effective_rank(h: Tensor) -> float:
     """RankMe (Garrido et al. 2023): exp of the entropy of the singular values of h, from 1 (parallel rows) to ``dim``.
 
+    NaN if a vector, or its square, is not finite.
+
     Args:
         h: vectors, shape ``(n, dim)``.
 
@@ -29,6 +31,8 @@ def effective_rank(h: Tensor) -> float:
     for start in range(0, len(h), 8192):  # in parts: no copy of h in double precision
         part = h[start : start + 8192].double()
         gram += part.T @ part
+    if not torch.isfinite(gram).all():
+        return float("nan")
     squares = torch.linalg.eigvalsh(gram)
     # Below this an eigenvalue is rounding, whose root would count as a direction.
     values = squares[squares > 1e-13 * squares.max().clamp_min(1e-300)].sqrt()
