@@ -25,6 +25,16 @@ def test_pack_fit_embed_and_check(folder: Path) -> None:  # noqa: F811
     assert done.returncode == 0, done.stderr
 
 
+def test_ids_with_spaces_are_counted_and_trim_removes_the_spaces(tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text("source,target\nn1,n2 \nn2,n3\n n3,n1\n")
+    done = call("pack", "edges.csv", "-o", "graph", cwd=tmp_path)
+    assert "5 nodes" in done.stdout
+    assert "2 ids with spaces around them, which --trim removes" in done.stdout
+    done = call("pack", "edges.csv", "-o", "trimmed", "--trim", cwd=tmp_path)
+    assert "3 nodes" in done.stdout
+    assert "which --trim removes" not in done.stdout
+
+
 def test_a_packed_graph_goes_with_the_means_of_the_model(
     folder: Path,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,

@@ -86,7 +86,7 @@ class StoredGraph(Graph):
         """Leave the checks of values to `check_values`; `open_graph` has checked the structure."""
 
     def check_values(self) -> None:
-        """Refuse features and weights that are no finite numbers; reads these files once."""
+        """Refuse features and weights that are not finite; reads these files once."""
         self._check_features(self.num_nodes)
         self._check_weights()
 
