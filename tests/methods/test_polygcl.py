@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -23,7 +24,14 @@ from dssl.runtime.scale import Scale
 from tests.graphs import ALL_NEIGHBOURS, CPU, random_graph
 from tests.methods import formulas
 
-PLAIN: dict[str, Any] = {"degree": 4, "feature_dropout": 0.3, "activation": "prelu", "filter_rate": 2.0}
+PLAIN: dict[str, Any] = {
+    "degree": 4,
+    "feature_dropout": 0.3,
+    "filtered_dropout": 0.0,
+    "normalise": False,
+    "activation": "prelu",
+    "filter_rate": 2.0,
+}
 
 
 def model(*, encoder: str = "mlp", layers: int = 1, **changes: Any) -> PolyGCL:
@@ -55,8 +63,15 @@ def values(method: PolyGCL, p: dict[str, Tensor], kind: str) -> list[Tensor]:
     return found
 
 
-def view(method: PolyGCL, p: dict[str, Tensor], x: Tensor, graph: Graph, kind: str) -> Tensor:
-    """Z of a filter (Eq. 1 and 3), node by node."""
+def view(
+    method: PolyGCL,
+    p: dict[str, Tensor],
+    x: Tensor,
+    graph: Graph,
+    kind: str,
+    after: Callable[[Tensor], Tensor] = lambda x: x,
+) -> Tensor:
+    """Z of a filter (Eq. 1 and 3), with a function of the filtered features."""
     degree, n = method.degree, graph.num_nodes
     gamma, at = values(method, p, kind), frequencies(degree)
     a = formulas.links(full_batch(graph, CPU))
@@ -69,7 +84,7 @@ def view(method: PolyGCL, p: dict[str, Tensor], x: Tensor, graph: Graph, kind: s
     for k in range(degree + 1):
         w = 2 / (degree + 1) * sum(gamma[j] * polynomial(k, at[j]) for j in range(degree + 1))
         matrix = matrix + (w / 2 if k == 0 else w) * powers[k]
-    pre = matrix @ x @ p["encoder.layers.0.weight"] + p["bias"]
+    pre = after(matrix @ x) @ p["encoder.layers.0.weight"] + p["bias"]
     slope = p.get("activation.weight", 0.0)
     return torch.where(pre > 0, pre, slope * pre)
 
@@ -82,6 +97,9 @@ def view(method: PolyGCL, p: dict[str, Tensor], x: Tensor, graph: Graph, kind: s
         {"degree": 7, "filter_rate": 0.5},
         {"activation": "relu"},
         {"feature_dropout": 0.0},
+        {"filtered_dropout": 0.4},
+        {"normalise": True},
+        {"filtered_dropout": 0.4, "normalise": True, "activation": "relu"},
     ],
 )
 def test_loss_and_gradients_are_those_of_equations_1_to_5(changes: dict[str, Any]) -> None:
@@ -93,15 +111,26 @@ def test_loss_and_gradients_are_those_of_equations_1_to_5(changes: dict[str, Any
     rate, n = method.feature_dropout, graph.num_nodes
     x = formulas.features(full_batch(graph, CPU))
 
-    def dropped(given: Tensor) -> Tensor:
-        return given * F.dropout(torch.ones(n, 7), rate).double() if rate else given
+    def kept(rate: float) -> Tensor:
+        return F.dropout(torch.ones(n, 7), rate).double() if rate else torch.ones(n, 7, dtype=torch.float64)
+
+    def made(given: Tensor, kind: str) -> Tensor:
+        given, mask = given * kept(rate), kept(method.filtered_dropout)
+
+        def after(filtered: Tensor) -> Tensor:
+            filtered = filtered * mask
+            if method.norm is None:
+                return filtered
+            mean = filtered.sum(dim=0) / n
+            variance = ((filtered - mean) ** 2).sum(dim=0) / n
+            return (filtered - mean) / (variance + 1e-5).sqrt() * method.norm.weight + method.norm.bias
+
+        return view(method, p, given, graph, kind, after)
 
     with rng.seeded(0, "train"):
-        true = [dropped(x), dropped(x)]
+        high, low = made(x, "high"), made(x, "low")
         shuffled = x[torch.randperm(n)]
-        false = [dropped(shuffled), dropped(shuffled)]
-    high, low = (view(method, p, given, graph, kind) for given, kind in zip(true, ("high", "low"), strict=True))
-    wrong = [view(method, p, given, graph, kind) for given, kind in zip(false, ("high", "low"), strict=True)]
+        wrong = [made(shuffled, "high"), made(shuffled, "low")]
     alpha, beta = (0.5 + method.filter_rate * each for each in p["mixture"])
     s = F.relu((alpha * high + beta * low).mean(dim=0))
     total = x.new_zeros(())
@@ -155,6 +184,33 @@ def test_the_embedding_is_the_mixture_of_both_views_without_dropout() -> None:
     wanted = (alpha * view(method, p, x, graph, "high") + beta * view(method, p, x, graph, "low")).detach().numpy()
     np.testing.assert_allclose(method.embed(graph), wanted, atol=1e-4)
     np.testing.assert_allclose(method.embed(graph, scale=Scale(in_memory=False)), wanted, atol=1e-4)
+
+
+def test_the_embedding_normalises_filtered_features_by_the_running_statistics_and_drops_none() -> None:
+    graph = random_graph()
+    method = model(filtered_dropout=0.5, normalise=True)
+    p = formulas.copies(formulas.moved(method))
+    norm: Any = method.norm
+    norm.running_mean.fill_(0.3)
+    norm.running_var.fill_(4.0)
+
+    def after(given: Tensor) -> Tensor:
+        return cast(Tensor, (given - 0.3) / math.sqrt(4 + 1e-5) * norm.weight + norm.bias)
+
+    x = formulas.features(full_batch(graph, CPU))
+    alpha, beta = (0.5 + method.filter_rate * each for each in p["mixture"])
+    high, low = (view(method, p, x, graph, kind, after) for kind in ("high", "low"))
+    wanted = (alpha * high + beta * low).detach().numpy()
+    np.testing.assert_allclose(method.embed(graph), wanted, atol=1e-4)
+    np.testing.assert_allclose(method.embed(graph, scale=Scale(in_memory=False)), wanted, atol=1e-4)
+
+
+def test_filtering_features_or_the_output_of_a_linear_encoder_is_the_same() -> None:
+    graph = random_graph()
+    method, first = model(), model(filtered_dropout=0.5)
+    np.testing.assert_allclose(first.embed(graph), method.embed(graph), atol=1e-5)
+    assert first.features_first
+    assert not method.features_first
 
 
 @pytest.mark.parametrize(("encoder", "layers"), [("mlp", 1), ("mlp", 2), ("gcn", 2), ("hops", 2)])

@@ -81,7 +81,14 @@ OTHER: dict[str, dict[str, Any]] = {
         "pairs": 20,
     },
     "graphmae": {"mask_rate": 0.9, "replace_rate": 0.9, "exponent": 1.0, "link_drop": 0.9, "decoder": "gcn"},
-    "polygcl": {"degree": 2, "feature_dropout": 0.9, "activation": "prelu", "filter_rate": 0.1},
+    "polygcl": {
+        "degree": 2,
+        "feature_dropout": 0.9,
+        "filtered_dropout": 0.5,
+        "normalise": True,
+        "activation": "prelu",
+        "filter_rate": 0.1,
+    },
     "greet": {
         "hops": 1,
         "high_pass_weight": 0.1,

@@ -164,3 +164,22 @@ def test_a_measure_of_a_view_is_in_percent_and_empty_if_it_was_not_measured() ->
     assert view.percent("accuracy") == (50, 25)
     assert view.percent("nmi") == (12.5,)
     assert view.percent("link_auc") == view.percent("roc_auc") == ()
+
+
+def test_a_training_of_an_earlier_implementation_is_done_again_unless_stored_records_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = Job(TINY, "dgi", {"method": "dgi", "epochs": 1, "dim": 4}, splits=2)
+    (first,) = experiments.run([job], tmp_path, workers=1)
+    assert not first.outdated
+    path = tmp_path / f"{slug(TINY)}.jsonl"
+    path.write_text(json.dumps({**first.to_json(), "revision": 1}) + "\n", encoding="utf-8")
+    (kept,) = experiments.run([job], tmp_path, workers=1, stored=True)
+    assert kept.outdated and kept.stored
+    done = []
+    monkeypatch.setattr(judge, "perform", lambda job: done.append(job) or first)
+    experiments.run([job], tmp_path, workers=1)
+    assert done == [job]
+    (last,) = experiments.run([job], tmp_path, workers=1)  # the new line counts, the old one stays
+    assert done == [job] and not last.outdated
+    assert len(path.read_text().splitlines()) == 2

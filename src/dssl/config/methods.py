@@ -325,9 +325,11 @@ class PolyGCLSettings(MethodSection):
         scales="links·degree; mini-batches of as many rings",
     )
     degree: int = setting(10, "Degree of the polynomial filters [K].", ge=1, le=64, search=(2, 5, 10))
-    feature_dropout: float = setting(
-        0.4, "Dropout of the features in each view.", ge=0, lt=1, search=(0.0, 0.2, 0.4, 0.6, 0.8)
+    feature_dropout: float = setting(0.4, "Dropout of the features per view.", ge=0, lt=1, search=(0.0, 0.4, 0.8))
+    filtered_dropout: float = setting(
+        0.0, "Dropout of the filtered features; above 0 all features are filtered.", ge=0, lt=1, search=(0.0, 0.3, 0.5)
     )
+    normalise: bool = setting(False, "Whether filtered features are batch-normalised; they are all filtered then.")
     activation: Literal["relu", "prelu"] = setting("relu", "Activation after the filters.", search=("relu", "prelu"))
     filter_rate: float = setting(
         1.0, "Learning rate of the filters as a multiple of train.learning_rate.", gt=0, search=Range(0.1, 10.0)

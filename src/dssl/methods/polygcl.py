@@ -36,12 +36,14 @@ The authors train θ, α and β with a separate learning rate. Here θ = 2/K + �
 where η is ``filter_rate`` and the optimiser moves p. Adam's steps do not depend on the size of a gradient, so this is
 Adam with η times the learning rate.
 
-Where we differ: we filter X W, the authors filter X. For a linear encoder both are the same, and X W has N·dim numbers
-in place of N·F. So dropout and batch normalisation of the filtered features, which the authors have too, have no place
-here; ``feature_dropout`` is their dropout before the filter. Any encoder may take the place of X W. We keep the weights
-of the last epoch; the authors keep those of the smallest loss, and stop after 20 epochs without a smaller one. In
-mini-batches the degrees are those of the sampled links, which keeps the norm of the matrix at 1 and its polynomials
-bounded.
+With ``filtered_dropout`` or ``normalise``, the features are filtered first, as by the authors, and entries of the
+filtered features are dropped, or their columns normalised over the nodes. Otherwise we filter X W: for a linear encoder
+both are the same, and X W has N·dim numbers in place of N·F.
+
+Where we differ: any encoder may take the place of X W. We keep the weights of the last epoch; the authors keep those of
+the smallest loss, and stop after 20 epochs without a smaller one. The slope of the PReLU is learnt; the authors'
+optimiser leaves it out. In mini-batches the degrees are those of the sampled links, which keeps the norm of the matrix
+at 1 and its polynomials bounded.
 
 >>> from dssl import Embedder, Graph
 >>> graph = Graph.from_edges([0, 1, 2, 3], [1, 2, 3, 0], x=[[1, 0], [0, 1], [1, 0], [0, 1]])
@@ -63,13 +65,15 @@ from torch import Tensor, nn
 from dssl.graph import Graph
 from dssl.methods.base import EncoderMethod
 from dssl.nn import layerwise
-from dssl.nn.augment import drop_features, shuffle_features
+from dssl.nn.augment import drop_features, shuffle_features, with_features
 from dssl.nn.batches import Batch, full_batch
-from dssl.nn.encoders import Dense, Encoder, Hops, Stack
+from dssl.nn.encoders import BatchNorm, Dense, Encoder, Hops, Stack
 from dssl.nn.heads import Bilinear
 from dssl.nn.losses import infomax
 from dssl.nn.operators import Operator
 from dssl.runtime.scale import IN_MEMORY, Scale
+
+NORM_MOMENTUM = 0.01  # fraction of a step in the running statistics, as by the authors
 
 
 class PolyGCL(EncoderMethod):
@@ -79,6 +83,8 @@ class PolyGCL(EncoderMethod):
         encoder: the encoder that the filters are applied to; a linear one is the paper's.
         degree: K.
         feature_dropout: probability that an entry of the features is dropped, in each view by itself.
+        filtered_dropout: probability that an entry of the filtered features is dropped.
+        normalise: whether the columns of the filtered features are normalised over the nodes.
         activation: σ.
         filter_rate: learning rate of the filters and of the mixture, as a multiple of the training's.
     """
@@ -89,11 +95,15 @@ class PolyGCL(EncoderMethod):
         *,
         degree: int,
         feature_dropout: float,
+        filtered_dropout: float,
+        normalise: bool,
         activation: Literal["relu", "prelu"],
         filter_rate: float,
     ) -> None:
         super().__init__(encoder)
-        self.degree, self.feature_dropout, self.filter_rate = degree, feature_dropout, filter_rate
+        self.degree, self.filter_rate = degree, filter_rate
+        self.feature_dropout, self.filtered_dropout = feature_dropout, filtered_dropout
+        self.norm = BatchNorm(encoder.in_dim, momentum=NORM_MOMENTUM).requires_grad_(False) if normalise else None
         self.low, self.high = nn.Parameter(torch.zeros(degree)), nn.Parameter(torch.zeros(degree))
         self.mixture = nn.Parameter(torch.zeros(2))
         self.bias = nn.Parameter(torch.empty(encoder.dim))
@@ -128,7 +138,23 @@ class PolyGCL(EncoderMethod):
         sums = F.pad(steps.cumsum(dim=0), (1, 0))
         return cast(Tensor, self.interpolation) @ (2 - sums if kind == "low" else sums)
 
-    def filtered(self, h: Tensor, batch: Batch, kind: Literal["low", "high"]) -> Tensor:
+    @property
+    def features_first(self) -> bool:
+        """Whether the filters are applied to X, not to X W."""
+        return self.filtered_dropout > 0 or self.norm is not None
+
+    def filtered(self, batch: Batch, kind: Literal["low", "high"]) -> Tensor:
+        """Return Z^L or Z^H (Eq. 3), shape ``(n, dim)``."""
+        if not self.features_first:
+            return self.after_filter(self.encoder(batch), batch, kind)
+        x = batch.x.dense() if isinstance(batch.x, Operator) else batch.x
+        x = chebyshev(batch.normalised, x, self.weights(kind))
+        x = F.dropout(x, self.filtered_dropout, self.training)
+        if self.norm is not None:
+            x = self.norm(x, batch.num_centres)
+        return cast(Tensor, self.activation(self.encoder(with_features(batch, x)) + self.bias))
+
+    def after_filter(self, h: Tensor, batch: Batch, kind: Literal["low", "high"]) -> Tensor:
         """Return Z^L or Z^H for h = X W (Eq. 3), shape ``(n, dim)``."""
         return cast(Tensor, self.activation(chebyshev(batch.normalised, h, self.weights(kind)) + self.bias))
 
@@ -137,7 +163,7 @@ class PolyGCL(EncoderMethod):
         made = []
         for kind in ("high", "low"):
             dropped = drop_features(batch, self.feature_dropout) if self.training and self.feature_dropout else batch
-            made.append(self.filtered(self.encoder(dropped), batch, kind)[: batch.num_centres])
+            made.append(self.filtered(dropped, kind)[: batch.num_centres])
         return made[0], made[1]
 
     def joined(self, high: Tensor, low: Tensor) -> Tensor:
@@ -161,13 +187,12 @@ class PolyGCL(EncoderMethod):
         self.eval()
         device = next(self.parameters()).device
         with torch.no_grad():
-            if not scale.in_memory:
+            if scale.in_memory or self.features_first:
+                z = self.joined(*self.views(full_batch(graph, device)))
+            else:
                 batch = full_batch(graph.replace(x=layerwise.encoded(self.encoder, graph, device)), device)
                 h = cast(Tensor, batch.x)
-            else:
-                batch = full_batch(graph, device)
-                h = self.encoder(batch)
-            z = self.joined(self.filtered(h, batch, "high"), self.filtered(h, batch, "low"))
+                z = self.joined(self.after_filter(h, batch, "high"), self.after_filter(h, batch, "low"))
         return cast("NDArray[np.float32]", z.cpu().numpy())
 
 

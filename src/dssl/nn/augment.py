@@ -27,7 +27,7 @@ def shuffle_features(batch: Batch) -> Batch:
     """Permute the features between nodes; the links stay."""
     order = torch.randperm(batch.x.shape[0])
     x = batch.x
-    return _with_features(batch, x.take_rows(order) if isinstance(x, Operator) else x[order.to(x.device)])
+    return with_features(batch, x.take_rows(order) if isinstance(x, Operator) else x[order.to(x.device)])
 
 
 def mask_columns(batch: Batch, rates: float | Tensor) -> Batch:
@@ -39,7 +39,7 @@ def mask_columns(batch: Batch, rates: float | Tensor) -> Batch:
     """
     kept = (torch.rand(batch.x.shape[1]) >= rates).float().to(batch.device)
     x = batch.x
-    return _with_features(batch, x.scaled(columns=kept) if isinstance(x, Operator) else x * kept)
+    return with_features(batch, x.scaled(columns=kept) if isinstance(x, Operator) else x * kept)
 
 
 def mask_nodes(batch: Batch, rate: float) -> Batch:
@@ -50,7 +50,7 @@ def mask_nodes(batch: Batch, rate: float) -> Batch:
 def drop_features(batch: Batch, rate: float) -> Batch:
     """Set random entries of the features to zero and divide the others by ``1 − rate``, as dropout does."""
     x = batch.x
-    return _with_features(batch, x.dropped(rate) if isinstance(x, Operator) else F.dropout(x, rate))
+    return with_features(batch, x.dropped(rate) if isinstance(x, Operator) else F.dropout(x, rate))
 
 
 def replace_rows(batch: Batch, *, hidden: Tensor, token: Tensor, swapped: Tensor, donors: Tensor) -> Batch:
@@ -69,8 +69,8 @@ def replace_rows(batch: Batch, *, hidden: Tensor, token: Tensor, swapped: Tensor
     x, order, at = batch.x, order.to(batch.device), at.to(batch.device)
     if isinstance(x, Operator):
         kept = x.take_rows(order).scaled(rows=1 - at)
-        return _with_features(batch, Filled(kept.matrix, kept.shape, symmetric=False, at=at, row=token))
-    return _with_features(batch, (1 - at)[:, None] * x.index_select(0, order) + at[:, None] * token)
+        return with_features(batch, Filled(kept.matrix, kept.shape, symmetric=False, at=at, row=token))
+    return with_features(batch, (1 - at)[:, None] * x.index_select(0, order) + at[:, None] * token)
 
 
 def drop_links(batch: Batch, rates: float | NDArray[np.floating]) -> Batch:
@@ -164,10 +164,10 @@ def _isolate(batch: Batch, gone: Tensor) -> Batch:
 def _without_features(batch: Batch, gone: Tensor) -> Batch:
     kept = (~gone).float().to(batch.device)
     x = batch.x
-    return _with_features(batch, x.scaled(rows=kept) if isinstance(x, Operator) else x * kept[:, None])
+    return with_features(batch, x.scaled(rows=kept) if isinstance(x, Operator) else x * kept[:, None])
 
 
-def _with_features(batch: Batch, x: Tensor | Operator) -> Batch:
+def with_features(batch: Batch, x: Tensor | Operator) -> Batch:
     """The batch with other features; the matrices that were made of its links are shared."""
     view = replace(batch, x=x)
     view.__dict__.update({name: value for name, value in batch.__dict__.items() if name in _SHARED})

@@ -1,7 +1,8 @@
 """Many trainings, each done once: jobs, and the processes that do them.
 
 A job whose record is stored (see `dssl.studies.records`) is not done again, so that an interrupted study resumes where
-it stopped. A record has every setting of its training: if one of them has another default today, the job is done again.
+it stopped. A record has every setting of its training: if one of them has another default today, the job is done again;
+so it is if the method has a newer implementation.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ def run(
     missing = []
     for job in jobs_by_key(jobs).values():
         record = known.get(job.key)
-        if record is not None and (stored or judge.holds(record, job)):
+        if record is not None and (stored or (not record.outdated and judge.holds(record, job))):
             found[job.key] = record
             on_record(job, record)
         elif stored:

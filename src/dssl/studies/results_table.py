@@ -12,7 +12,9 @@ from typing import Any
 
 from dssl.runtime import files
 
-OUTDATED = "† measured with an earlier implementation of the method; delete its lines in `runs/` to train again."
+OUTDATED = (
+    "† measured with an earlier implementation of the method; `dssl reproduce` without `--stored` trains it again."
+)
 
 
 @dataclass(frozen=True, slots=True)
