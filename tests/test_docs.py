@@ -16,6 +16,7 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGES = [
     *(page.relative_to(DOCS).as_posix() for page in sorted((DOCS / "tutorials").glob("*.md"))),
     "quickstart.md",
+    "machines.md",
 ]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
@@ -28,6 +29,7 @@ def command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert not error.code, line
 
 
+@pytest.mark.filterwarnings("ignore:The ``noload``:DeprecationWarning")  # of MLflow's own code
 @pytest.mark.parametrize("page", PAGES)
 def test_the_code_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

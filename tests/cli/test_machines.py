@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 from dssl.cli import main
 from dssl.model.embeddings import Embeddings
 from tests.cli.test_cli import SMALL, fails, folder  # noqa: F401
+from tests.cli.test_cli import call as shell
 
 
 def run(arguments: list[str], cwd: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
@@ -146,3 +149,35 @@ def test_links_are_evaluated_after_a_cut_by_time(
     call("embed", "runs/t", "new.csv", "-o", "new.parquet")  # new edges are not cut
     wrong = ["embed", "runs/t", "new.csv", "--until", "3", "-o", "new.parquet"]
     assert "only `dssl fit` holds out edges by time" in fails(wrong, folder, monkeypatch, capsys)
+
+
+def test_messages_are_json_on_request(folder: Path) -> None:  # noqa: F811
+    done = shell(
+        "--log-format", "json", "fit", "edges.csv", "--nodes", "nodes.csv", "--out", "runs/l", *SMALL, cwd=folder
+    )
+    events = [json.loads(line) for line in done.stderr.splitlines()]
+    assert all({"time", "level", "message"} <= event.keys() for event in events)
+    assert [event["epoch"] for event in events if event["message"] == "epoch"] == [1, 2, 3]
+    failed = shell("--log-format", "json", "fit", "no.csv", cwd=folder)
+    assert failed.returncode == 2
+    (error,) = [json.loads(line) for line in failed.stderr.splitlines()]
+    assert error["level"] == "error"
+    assert "no.csv does not exist" in error["message"]
+    wrong = shell("--log-format", "xml", "methods", cwd=folder)
+    assert (wrong.returncode, wrong.stderr) == (
+        2,
+        "dssl: error: the log format is 'xml', but must be one of text, json\n",
+    )
+
+
+def test_the_shell_is_completed(folder: Path) -> None:  # noqa: F811
+    assert "--show-completion" in shell("--help", cwd=folder).stdout
+    asked = {"_DSSL_COMPLETE": "complete_bash", "COMP_WORDS": "dssl ev", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys; sys.argv = ['dssl']; import dssl.cli; dssl.cli.main()"],
+        env=os.environ | asked,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == ["evaluate"]

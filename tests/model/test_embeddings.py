@@ -10,6 +10,7 @@ import pytest
 from pyarrow import parquet
 
 import dssl.model.embeddings
+from dssl.errors import DsslError
 from dssl.model.embeddings import Embeddings, EmbeddingsError
 
 VALUES = np.random.default_rng(0).normal(size=(7, 3)).astype(np.float32)
@@ -150,11 +151,11 @@ def test_unknown_ids_and_arguments_are_named(tmp_path):
 
 
 def test_an_index_finds_the_nearest_of_many_vectors(monkeypatch):
-    """The index returns nearly all of the exact neighbours, with their exact cosines, and needs no other call."""
-    monkeypatch.setattr("dssl.model.embeddings.INDEXED", 2000)
+    """The index returns nearly all of the exact neighbours, with their exact cosines."""
     centres = np.random.default_rng(1).normal(size=(50, 16))
     rng = np.random.default_rng(0)
     vectors = Embeddings(np.arange(2000), centres[rng.integers(50, size=2000)] + 0.3 * rng.normal(size=(2000, 16)))
+    vectors.build_index()
     shared = 0
     for node in range(0, 2000, 100):
         exact, found = vectors.most_similar(node, exact=True), dict(vectors.most_similar(node))
@@ -164,6 +165,6 @@ def test_an_index_finds_the_nearest_of_many_vectors(monkeypatch):
         for other, cosine in exact:
             assert other not in found or found[other] == pytest.approx(cosine, abs=1e-6)
     assert shared >= 0.95 * 200
-    assert len(vectors._index) == 1
-    monkeypatch.setattr("dssl.model.embeddings.available", lambda: False)
-    assert vectors.most_similar(7) == vectors.most_similar(7, exact=True)
+    monkeypatch.setattr("dssl.errors.find_spec", lambda _: None)
+    with pytest.raises(DsslError, match=r"pip install 'dssl\[index\]'"):
+        vectors.build_index()

@@ -9,6 +9,7 @@ import sys
 from typer.exceptions import TyperException
 
 from dssl.cli import train, use, look, compare  # noqa: F401  # isort: skip  (they join in this order)
+from dssl.cli import log
 from dssl.cli.app import app
 from dssl.errors import DsslError, LostError
 
@@ -38,7 +39,11 @@ def main() -> None:
 def _fail(message: str, *, alike: bool = True) -> None:
     """End with one line; if torchrun started several processes, one on each machine prints it for all."""
     if not alike or _prints():
-        sys.stderr.write(f"dssl: error: {' '.join(message.split())}\n")
+        sentence = " ".join(message.split())
+        if os.environ.get(log.VARIABLE) == "json":
+            log.event("error", sentence)
+        else:
+            sys.stderr.write(f"dssl: error: {sentence}\n")
     sys.exit(2)
 
 

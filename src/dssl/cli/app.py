@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dssl.cli import log
+
 if TYPE_CHECKING:
     from dssl.config.schema import GraphSettings
 
 app = typer.Typer(
     name="dssl",
-    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="""Node embeddings without labels, for any graph.
 
     GRAPH is a data set (see dssl datasets), the code of a package (python:PACKAGE), a made-up graph
-    (synthetic:h=0.25,nodes=10000), or a file of edges (.csv, .tsv, .parquet, .npz).
+    (synthetic:h=0.25,nodes=10000), a file of edges (.csv, .tsv, .parquet, .npz, .graphml), or - for standard input.
 
     Examples:
 
@@ -171,7 +172,10 @@ def environment_flags() -> dict[str, Any]:
 
 def note(sentence: str) -> None:
     """Print a sentence that a user should read, on standard error."""
-    typer.echo(f"note: {sentence}", err=True)
+    if log.is_json():
+        log.event("note", sentence)
+    else:
+        typer.echo(f"note: {sentence}", err=True)
 
 
 def _version(asked: bool) -> None:
@@ -185,8 +189,13 @@ def _version(asked: bool) -> None:
 @app.callback()
 def _options(
     _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    log_format: Annotated[
+        str | None,
+        typer.Option(help="Messages on standard error: text, or json for one object per line; default text."),
+    ] = None,
 ) -> None:
-    pass
+    if log_format is not None:
+        log.choose(log_format)
 
 
 def parts(given: list[str] | None) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from dssl.cli import log
 from dssl.cli.progress import line, number
 from dssl.config.fields import changed
 from dssl.config.toml import to_toml
@@ -34,6 +35,9 @@ _Value = TypeVar("_Value")
 def outcome(found: workflow.Outcome, *, quiet: bool) -> None:
     """Print the end of a training: what, how long, how it went, where the files are, and what to do next."""
     for sentence in found.warnings:
+        if log.is_json():
+            log.event("warning", sentence)
+            continue
         Console(stderr=True).print(f"[yellow]warning:[/yellow] {escape(sentence)}", highlight=False, soft_wrap=True)
     if quiet:
         _out().print(str(found.folder), markup=False, highlight=False, soft_wrap=True)

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.status import Status
 
+from dssl.cli import log
 from dssl.runtime import environment
 
 if TYPE_CHECKING:
@@ -47,16 +48,22 @@ class Progress(ExitStack):
         super().__init__()
         self.name, self.quiet = name, quiet
         self.console = Console(stderr=True)
+        self.json = log.is_json()
         self.bar: Bar | None = None
         self.status: Status | None = None
         self.task: Any = None
         self.total = self.done = 0
         self.started = time.perf_counter()
 
+    @property
+    def terminal(self) -> bool:
+        """Whether bars and changing lines can be shown."""
+        return self.console.is_terminal and not self.json
+
     def plan(self, total: int) -> None:
         """Announce the number of steps."""
         self.total = total
-        if self.console.is_terminal and not self.quiet and total:
+        if self.terminal and not self.quiet and total:
             columns = (
                 TextColumn("{task.description} {task.completed:.0f}/{task.total:.0f}", markup=False),
                 BarColumn(),
@@ -70,7 +77,7 @@ class Progress(ExitStack):
         text = f"{self.name}: {name}" if self.name else name
         if self.quiet:
             return
-        if not self.console.is_terminal:
+        if not self.terminal:
             self._print(text)
         elif self.status is None:
             self.status = self.enter_context(self.console.status(escape(text)))
@@ -90,6 +97,10 @@ class Progress(ExitStack):
     def epoch(self, record: Mapping[str, float]) -> None:
         """Show the record of an epoch; about ten of all without a terminal."""
         epoch = int(record["epoch"])
+        if self.json and not self.quiet:
+            self.done = epoch
+            log.event("info", "epoch", **record)
+            return
         shown = epoch % max(self.total // 10, 1) == 0 or epoch == self.total
         seconds = time.perf_counter() - self.started
         self._step(epoch, line(record), f"epoch {epoch}/{self.total}  {line(record)}  {seconds:.0f} s" if shown else "")
@@ -118,6 +129,9 @@ class Progress(ExitStack):
             self._print(plain)
 
     def _print(self, text: str) -> None:
+        if self.json:
+            log.event("info", text)
+            return
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dssl.errors import DsslError, MissingExtraError, nearest
 from dssl.graph import as_ids
-from dssl.model.similarity_index import INDEXED, SimilarityIndex, available
+from dssl.model.similarity_index import SimilarityIndex
 from dssl.runtime import notebook, out_of_core
 from dssl.runtime.files import replacing
 
@@ -51,7 +51,7 @@ class Embeddings:
 
     ids: pa.Array
     values: NDArray[np.float32]
-    _index: list[SimilarityIndex] = field(repr=False)  # at most one, made by the first search of many vectors
+    _index: list[SimilarityIndex] = field(repr=False)  # at most one, from build_index
 
     def __init__(self, ids: Any, values: ArrayLike) -> None:
         object.__setattr__(self, "ids", as_ids(ids, "embeddings"))
@@ -124,16 +124,23 @@ class Embeddings:
         row: NDArray[np.float32] = self.values[self._position(node)]
         return row
 
+    def build_index(self) -> None:
+        """Build an approximate index, which makes many calls of `most_similar` faster; it needs ``dssl[index]``.
+
+        It pays for thousands of queries on 100,000 vectors or more. Cosines stay exact, and a few of the nearest nodes
+        may be missing.
+        """
+        self._index[:] = [SimilarityIndex(self.values)]
+
     def most_similar(self, node: int | str, top: int = 10, *, exact: bool = False) -> list[tuple[int | str, float]]:
         """Return the other nodes with the largest cosine similarity to a node, best first.
 
-        From 100,000 nodes on, the first call builds an approximate index if the extra ``dssl[index]`` is installed.
-        Later calls take milliseconds, and may miss a few of the nearest nodes.
+        It compares the node with all others, or with the candidates of the index after `build_index`.
 
         Args:
             node: id of the node.
             top: number of nodes; all others if there are fewer.
-            exact: compare with all nodes, without the index.
+            exact: compare with all nodes, also with an index.
 
         Returns:
             Pairs of id and similarity. A zero vector has similarity 0 to all others.
@@ -143,9 +150,7 @@ class Embeddings:
             raise EmbeddingsError(f"top is {top!r}, but must be a whole number of at least 1")
         at = self._position(node)
         others = np.arange(len(self))
-        if not exact and len(self) >= INDEXED and available():
-            if not self._index:
-                self._index.append(SimilarityIndex(self.values))
+        if self._index and not exact:
             others = self._index[0].candidates(self.values[at], top)
         compared = self.values if others.size == len(self) else self.values[others]
         norms = np.linalg.norm(compared, axis=1) * np.linalg.norm(self.values[at])

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-INDEXED = 100_000  # number of vectors from which an index pays
+from dssl.errors import require
+
 SEARCHED = 10  # candidates of the index per requested neighbour
-
-
-def available() -> bool:
-    """Whether the library of the index is installed."""
-    return find_spec("usearch") is not None
 
 
 class SimilarityIndex:
@@ -25,6 +20,7 @@ class SimilarityIndex:
     """
 
     def __init__(self, values: NDArray[np.float32]) -> None:
+        require("usearch", extra="index")
         from usearch.index import Index
 
         self._index: Any = Index(ndim=values.shape[1], metric="cos", dtype="f32")
