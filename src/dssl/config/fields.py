@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import annotated_types
 import tomli_w
@@ -35,6 +35,7 @@ class Setting:
         encoder_only: whether methods without an encoder ignore it.
         search: values that a search tries.
         method: the method that declares it, or empty.
+        word: a text that is allowed in place of a number, or empty.
     """
 
     path: str
@@ -47,6 +48,7 @@ class Setting:
     encoder_only: bool
     search: Search | None
     method: str = ""
+    word: str = ""
 
     @property
     def section(self) -> str:
@@ -85,7 +87,7 @@ class Setting:
     @property
     def allowed(self) -> str:
         """The allowed values in words."""
-        return f"{self.kind} {self.bounds}".rstrip()
+        return f"{self.kind} {self.bounds}".rstrip() + (f", or {self.word}" if self.word else "")
 
     def of(self, config: Config) -> Any:
         """Return the value in a configuration."""
@@ -245,9 +247,13 @@ def _setting(path: str, field: FieldInfo, default: Any, scope: Scope, *, method:
     marks: Marks = marks_of(field)
     parts = [part for part in get_args(field.annotation) if part is not type(None)]
     choices: tuple[str, ...] = ()
+    word, metadata = "", field.metadata
     annotation = parts[0] if type(None) in get_args(field.annotation) else field.annotation
     if get_origin(annotation) is Literal:
         choices = tuple(str(choice) for choice in get_args(annotation))
+    elif len(parts) == 2 and get_origin(parts[0]) is Annotated and get_origin(parts[1]) is Literal:
+        annotation, bounded = get_args(parts[0])
+        word, metadata = str(get_args(parts[1])[0]), bounded.metadata
     elif get_origin(annotation) is tuple and get_args(annotation)[0] is not str:
         annotation = tuple[int, ...]
     return Setting(
@@ -255,12 +261,13 @@ def _setting(path: str, field: FieldInfo, default: Any, scope: Scope, *, method:
         annotation,
         default,
         str(field.description),
-        _bounds(field.metadata),
+        _bounds(metadata),
         choices,
         marks.scope or scope,
         marks.encoder_only,
         marks.search,
         method,
+        word,
     )
 
 

@@ -75,7 +75,7 @@ def _type(row: Setting) -> str:
         return f"Literal[{', '.join(_literal(choice) for choice in get_args(row.annotation) if choice != CUSTOM)}]"
     if get_origin(row.annotation) is tuple:
         return f"Sequence[{get_args(row.annotation)[0].__name__}]"
-    return str(row.annotation.__name__)
+    return str(row.annotation.__name__) + (f" | Literal[{_literal(row.word)}]" if row.word else "")
 
 
 def _literal(value: object) -> str:

@@ -6,7 +6,9 @@ a vector per node instead of an encoder are in `dssl.config.table_methods`.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from dssl.config.plugins import Methods
 from dssl.config.registry import MethodSection, Range, Traits, encoder_traits, setting
@@ -29,7 +31,9 @@ class DSSLSettings(MethodSection):
         weighted=True,
         scales="links; mini-batches",
     )
-    num_factors: int = setting(8, "Number of latent factors [K].", ge=1, le=1024, search=(2, 4, 6, 8, 16, 32))
+    num_factors: Annotated[int, Field(ge=1, le=1024)] | Literal["auto"] = setting(
+        8, "Number of latent factors [K]; auto: by the held-out likelihood of links.", search=(2, 4, 6, 8, 16, 32)
+    )
     shift_scale: float = setting(0.6, "Scale of the shift of a factor [beta].", ge=0, search=Range(0.1, 2.0))
     prototype_variance: float = setting(
         0.2, "Variance of nodes around prototypes [sigma1^2].", gt=0, search=Range(0.05, 1.0)

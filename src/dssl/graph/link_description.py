@@ -15,8 +15,9 @@ Time is linear in links: the cost of a pair is bounded (`dssl.kernels.pairs`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -189,8 +190,16 @@ class Scaling:
     limit: Floats
 
     @classmethod
-    def fit(cls, columns: Floats, widths: dict[str, int]) -> Scaling:
-        """Fit the scaling of blocks of so many columns, side by side in this order."""
+    def fit(
+        cls, columns: Floats, widths: dict[str, int], weights: Mapping[str, float] = MappingProxyType({})
+    ) -> Scaling:
+        """Fit the scaling of blocks, side by side in this order.
+
+        Args:
+            columns: columns of links, shape ``(M, D)``.
+            widths: number of columns of each block.
+            weights: square root of the total variance of a block; 1 where it is not given.
+        """
         mean = columns.mean(axis=0, dtype=np.float64)
         deviation = columns.std(axis=0, dtype=np.float64)
         constant = deviation <= 1e-6 * np.abs(columns).max(axis=0, initial=1e-30)
@@ -203,6 +212,8 @@ class Scaling:
             else:
                 factor[part] = 1 / np.sqrt(width) / np.where(constant[part], 1, deviation[part])
                 limit[part] = CLIP / np.sqrt(width)
+            weight = weights.get(name, 1.0)
+            factor[part], limit[part] = weight * factor[part], weight * limit[part]
             begin += width
         factor[constant] = 0
         return cls(*(np.asarray(part, np.float32) for part in (mean, factor, limit)))

@@ -7,9 +7,10 @@ its target. A link of an undirected graph has no first end: both readings have t
 
 and expectation maximisation weights both. Otherwise a reason that joins two kinds of nodes would need two components.
 
-A round of *context* adds columns: for either end, the logarithm of the sums of the posteriors over its other links, as
-their first end and as their second, and fits again. The mixture is fitted to a sample of links, and then applied to all
-links by blocks. The result is one posterior per link, the same for both directions of an undirected one.
+A round of *context* adds columns: for either end, whether its other links have each group, as their first end and as
+their second (the sum of their posteriors, at most 1), and fits again. The mixture is fitted to a sample of links, and
+then applied to all links by blocks. The result is one posterior per link, the same for both directions of an undirected
+one.
 
 Where the features alone form clear groups of pairs (K groups explain more than `CLEAR` of the variance of the
 components), the other blocks are left out: they would only add noise.
@@ -36,6 +37,8 @@ STARTS, ITERATIONS, HARD = 4, 60, 8
 TOLERANCE = 1e-4  # of the mean log-likelihood, where the iteration ends
 CANDIDATES = 8  # links tried for each further centre: greedy k-means++
 ROUNDS = 4
+# Square roots of the total variances of blocks; chosen on six packages of Python code, as is the limit of the context.
+WEIGHTS = {"pair": 1.4, "roles": 0.7, "overlap": 2.0}
 SMALLEST = np.float32(-60)  # logarithm of a posterior
 CLEAR = 0.45  # planted reasons that features show have 0.53 or more, real graphs 0.32 or less
 
@@ -182,15 +185,22 @@ class LinkGroups:
         if count and "components" in self._description.blocks and self._explained(sample, seed) > CLEAR:
             rounds, self._description.blocks = 0, {"components": self._description.blocks["components"]}
         for turn in range(rounds + 1 if count else 0):
+            self._with_context = turn > 0
             columns = self._columns(sample)
             widths = {name: len(names) for name, names in self._description.blocks.items()}
             widths |= {"context": 4 * size} if turn else {}
-            self._scaling = Scaling.fit(columns.reshape(-1, columns.shape[-1]), widths)
+            self._scaling = Scaling.fit(columns.reshape(-1, columns.shape[-1]), widths, WEIGHTS)
             known = self._shares_of(sample) if turn else None
             self._mixture, self.likelihood = fit(self._scaling(columns), size, seed=seed, shares=known)
             self._apply()
         self.blocks = self._description.blocks
         self.posteriors = self._shares.reshape(count, self._readings, size).sum(axis=1)
+
+    def sample(self, count: int, draw: np.random.Generator) -> tuple[Floats, Places]:
+        """Return scaled descriptions of at most so many links, ``(R, M, D)``, and their first ends, ``(M,)``."""
+        total = self._indices.size
+        links = np.arange(total) if total <= count else np.sort(draw.choice(total, count, replace=False))
+        return (self._scaling(self._columns(links)) if total else np.zeros((1, 0, 1), np.float32)), self._ends(links)[0]
 
     def numbers(self, start: NDArray[np.int64], end: NDArray[np.int64]) -> Places:
         """Return the numbers of the links between positions, either way; −1 where there is none, shape ``(M,)``."""
@@ -221,7 +231,7 @@ class LinkGroups:
         found = [self._description.columns(start, end, pair=pair)]
         if self._readings == 2:
             found.append(self._description.columns(end, start, pair=self._description.turned(pair)))
-        if self._sums is not None:
+        if self._sums is not None and self._with_context:
             found = [np.hstack(pair) for pair in zip(found, self._context(links, start, end), strict=True)]
         return np.stack(found)
 
@@ -235,14 +245,14 @@ class LinkGroups:
         return out
 
     def _context(self, links: Places, start: Places, end: Places) -> list[Floats]:
-        """Logarithms of the sums of the posteriors over the other links of both ends, for each reading."""
+        """Sums of the posteriors over the other links of both ends, at most 1, for each reading."""
         assert self._sums is not None
         first, second = self._sums
         own = self._shares_of(links)
         turned = own[1] if self._readings == 2 else np.zeros_like(own[0])
         at_start = [first[start] - own[0], second[start] - turned]
         at_end = [first[end] - turned, second[end] - own[0]]
-        sides = [np.log1p(np.maximum(np.hstack(side), 0)) for side in (at_start, at_end)]
+        sides = [np.clip(np.hstack(side), 0, 1) for side in (at_start, at_end)]
         return [np.hstack(order) for order in (sides, sides[::-1])[: self._readings]]
 
     def _shares_of(self, links: Places) -> Floats:

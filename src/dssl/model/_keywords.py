@@ -99,7 +99,7 @@ class DSSLKeywords(Keywords):
     def __init__(
         self,
         *,
-        num_factors: int = 8,
+        num_factors: int | Literal["auto"] = 8,
         shift_scale: float = 0.6,
         prototype_variance: float = 0.2,
         link_variance: float = 0.1,
@@ -152,7 +152,7 @@ class DSSLKeywords(Keywords):
         """Set the parameters.
 
         Args:
-            num_factors: Number of latent factors [K].
+            num_factors: Number of latent factors [K]; auto: by the held-out likelihood of links.
             shift_scale: Scale of the shift of a factor [beta].
             prototype_variance: Variance of nodes around prototypes [sigma1^2].
             link_variance: Variance of a neighbour around its prediction [sigma2^2].

@@ -18,6 +18,7 @@ from dssl.graph.preparation import Inputs
 from dssl.model import storage
 from dssl.model._keywords import DSSLKeywords
 from dssl.model.checks import check_graph, check_pairs
+from dssl.model.factor_count import with_count
 from dssl.model.parameters import Parameters, as_module, check_encoder, model_differences
 from dssl.runtime import environment, notebook
 from dssl.runtime.processes import threads
@@ -133,6 +134,8 @@ class Embedder(Parameters):
                 "cannot share; run it as one process, without torchrun"
             )
         scale = self.scale(graph)
+        if not warm and self.asks_for_count:
+            self.config = with_count(self.config, graph)
         ready = self._prepared(self._fitted(), graph) if warm else self._start(graph)
         parts, settings = self._fitted(), self.schedule(graph)
         if isinstance(parts.module, FactorMethod):

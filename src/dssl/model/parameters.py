@@ -59,6 +59,11 @@ class Parameters(EmbedderKeywords):
         found |= {} if module is None else {"encoder": module}
         self._keywords = {name: found[name] for name in self._signature()}
 
+    @property
+    def asks_for_count(self) -> bool:
+        """Whether each fit from scratch chooses the number of factors."""
+        return "auto" in (self._keywords.get("num_factors"), (self._keywords.get("settings") or {}).get("num_factors"))
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return every keyword with its value.
 

@@ -82,7 +82,8 @@ def default_folder(source: str, *parts: str | int) -> Path:
 
 def num_factors(config: Config) -> int:
     """Return the number of factors K, 0 for a method without factors."""
-    return config.method.num_factors if isinstance(config.method, DSSLSettings) else 0
+    count = config.method.num_factors if isinstance(config.method, DSSLSettings) else 0
+    return 0 if count == "auto" else count  # a run contains the number
 
 
 def is_finished(folder: Path) -> bool:

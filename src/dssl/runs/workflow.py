@@ -19,6 +19,7 @@ from dssl.data.load import is_file, read_graph, with_full_paths
 from dssl.errors import ConfigError, RunError
 from dssl.graph.preparation import PREPARED, Inputs
 from dssl.model.estimator import Embedder
+from dssl.model.factor_count import is_auto, with_count
 from dssl.model.storage import EMBEDDINGS, WEIGHTS
 from dssl.runs import records, run_folder
 from dssl.runs.later import read_later, write_later
@@ -131,6 +132,8 @@ def fit(
         config = config.model_copy(update={"train": train_settings})
         if start == folder.resolve():
             raise RunError(f"{folder} is the run to start from; choose another folder with --out")
+    if is_auto(config):
+        config = with_count(config, read_graph(config.graph))
     first = distributed.rank() == 0
     place = folder
     with ExitStack() as stack:
