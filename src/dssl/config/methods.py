@@ -6,12 +6,10 @@ a vector per node instead of an encoder are in `dssl.config.table_methods`.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import Literal
 
 from dssl.config.plugins import Methods
-from dssl.config.registry import MethodSection, Range, Traits, encoder_traits, setting
+from dssl.config.registry import Count, MethodSection, Range, Traits, encoder_traits, setting
 from dssl.config.table_methods import DeepWalkSettings, LINESettings, Node2VecSettings, Struc2VecSettings
 
 FRACTIONS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)  # search values of augmentations
@@ -31,7 +29,7 @@ class DSSLSettings(MethodSection):
         weighted=True,
         scales="links; mini-batches",
     )
-    num_factors: Annotated[int, Field(ge=1, le=1024)] | Literal["auto"] = setting(
+    num_factors: Count | Literal["auto"] = setting(
         8, "Number of latent factors [K]; auto: by the held-out likelihood of links.", search=(2, 4, 6, 8, 16, 32)
     )
     shift_scale: float = setting(0.6, "Scale of the shift of a factor [beta].", ge=0, search=Range(0.1, 2.0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.fields import FieldInfo
@@ -28,6 +28,7 @@ class Range:
 
 
 Search = tuple[Any, ...] | Range
+Count = Annotated[int, Field(ge=1, le=1024)]  # or a word, such as "auto"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """The number of groups of links, by the likelihood of the descriptions of links that were held out.
 
 Mixtures of 1 to `MOST` components are fitted to the links of most nodes, and evaluated on the links that start at
-the others. The held-out likelihood rises steeply up to the number of groups, and then slowly, since groups are never exact
-Gaussians. The result is the smallest number with `ENOUGH` of the whole rise.
+the others. The held-out likelihood rises steeply up to the number of groups, and then slowly, since groups are never
+exact Gaussians. The result is the smallest number with `ENOUGH` of the whole rise.
 """
 
 from __future__ import annotations
