@@ -29,9 +29,7 @@ class DSSLSettings(MethodSection):
         weighted=True,
         scales="links; mini-batches",
     )
-    num_factors: Count | Literal["auto"] = setting(
-        8, "Number of latent factors [K]; auto: by the held-out likelihood of links.", search=(2, 4, 6, 8, 16, 32)
-    )
+    num_factors: Count | Literal["auto"] = setting(8, "Number of factors [K], or auto.", search=(2, 4, 6, 8, 16, 32))
     shift_scale: float = setting(0.6, "Scale of the shift of a factor [beta].", ge=0, search=Range(0.1, 2.0))
     prototype_variance: float = setting(
         0.2, "Variance of nodes around prototypes [sigma1^2].", gt=0, search=Range(0.05, 1.0)

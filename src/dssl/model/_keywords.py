@@ -152,7 +152,7 @@ class DSSLKeywords(Keywords):
         """Set the parameters.
 
         Args:
-            num_factors: Number of latent factors [K]; auto: by the held-out likelihood of links.
+            num_factors: Number of factors [K], or auto.
             shift_scale: Scale of the shift of a factor [beta].
             prototype_variance: Variance of nodes around prototypes [sigma1^2].
             link_variance: Variance of a neighbour around its prediction [sigma2^2].
