@@ -94,6 +94,7 @@ bench: venv ## speed and memory, each compared with an alternative in the same r
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/distributed.py
 	$(BIN)/python benchmarks/explore.py
+	$(BIN)/python -m benchmarks.user
 
 results: venv ## the tables of results/ (many hours from scratch; stored records are reused)
 	$(BIN)/dssl reproduce table1 table2 table4 table5 table6 factors summary published

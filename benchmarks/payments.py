@@ -7,9 +7,10 @@ categories, dates and missing values, and ``fraud`` for 5% of the nodes) and ``t
 
 Everybody has the same habits: a fraction of the transactions goes to popular merchants, a few go to any customer, and
 the others stay inside a pool of customers, merchants and devices of the same composition. The pool is a large region,
-or a small circle; some of the circles are rings of fraudsters, the others families and clubs. So neither the degree of
-a node nor that of its neighbours, nor triangles, tell a fraudster from others, and the columns tell little: the place in
-the graph does, together with a few labels. A third of the fraudsters acts alone and cannot be found by their links.
+or a small circle; some of the circles are rings of fraudsters, the others families and clubs. So neither the degree
+of a node nor that of its neighbours, nor triangles, tell a fraudster from others, and the columns tell little: the
+place in the graph does, together with a few labels. A third of the fraudsters acts alone and cannot be found by their
+links.
 """
 
 from __future__ import annotations
@@ -72,7 +73,9 @@ def payments(nodes: int = 50_000, *, seed: int = 0) -> Payments:
     alone = draw.choice(np.flatnonzero(~fraud), size=round(FRAUD * nodes) - int(fraud.sum()), replace=False)
     fraud[alone] = True
     source, target = _transactions(kind, pool, local, draw)
-    names = np.array([f"{KINDS[part][0].upper()}{number:06d}" for part, number in zip(kind, draw.permutation(nodes), strict=True)])
+    names = np.array(
+        [f"{KINDS[part][0].upper()}{number:06d}" for part, number in zip(kind, draw.permutation(nodes), strict=True)]
+    )
     start = np.datetime64("2025-01-01T00:00:00")
     moments = start + np.sort(draw.integers(365 * 24 * 3600, size=source.size)).astype("timedelta64[s]")
     edges = {"source": names[source], "target": names[target], "amount": draw.lognormal(3.5, 1.2, source.size).round(2)}
@@ -140,7 +143,9 @@ def _columns(fraud: NDArray[np.bool_], draw: np.random.Generator) -> dict[str, A
     age = draw.normal(45, 15, size).clip(18, 95).round()
     age[draw.random(size) < 0.2] = np.nan
     disputes = draw.poisson(0.3 + 0.25 * fraud)
-    channel = np.where(draw.random(size) < 0.1, None, draw.choice(["web", "app", "shop", "phone"], size=size).astype(object))
+    channel = np.where(
+        draw.random(size) < 0.1, None, draw.choice(["web", "app", "shop", "phone"], size=size).astype(object)
+    )
     return {
         "opened": opened.astype(str),
         "balance": balance,

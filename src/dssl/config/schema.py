@@ -118,7 +118,8 @@ class EncoderSettings(Section):
         return self
 
 
-LARGE_BATCH, LARGE_STEPS = 1024, 4000  # batch size and step limit of larger graphs by default
+LARGE_BATCH = 4096  # batch size of larger graphs by default: neighbours of several centres are encoded once
+LIMIT, POWER = 20_000, 0.82  # at most 100 epochs for so many nodes; for more, the limit falls with this power
 
 
 class TrainSettings(Section):
@@ -134,13 +135,13 @@ class TrainSettings(Section):
     )
     batch_size: int | None = setting(
         None,
-        "Centre nodes per step; 0 is full batch. Default: full batch up to in_memory_nodes; above that 1,024, "
-        "capped at 4,000 steps.",
+        "Centre nodes per step; 0 is full batch. Default: full batch up to in_memory_nodes; above that 4,096, "
+        "with at most 100 epochs at 20,000 nodes, 47 at 50,000 and 4 at a million.",
         ge=0,
         encoder_only=True,
     )
     in_memory_nodes: int = setting(
-        50_000,
+        20_000,
         "Largest graph, in nodes, that is computed at once in memory; larger ones are computed by blocks, with large "
         "matrices in scratch files.",
         ge=0,
@@ -167,15 +168,17 @@ class TrainSettings(Section):
 
         >>> chosen = TrainSettings().for_graph(1_000_000)
         >>> chosen.batch_size, chosen.epochs
-        (1024, 4)
-        >>> TrainSettings(epochs=7).for_graph(50_000).batch_size
+        (4096, 4)
+        >>> [TrainSettings().for_graph(nodes).epochs for nodes in (20_000, 20_001, 50_000, 50_001)]
+        [100, 100, 47, 47]
+        >>> TrainSettings(epochs=7).for_graph(20_000).batch_size
         0
         """
         if self.batch_size is not None:
             return self
         if num_nodes <= self.in_memory_nodes or not encoder:
             return self.model_copy(update={"batch_size": 0})
-        epochs = min(self.epochs, max(LARGE_STEPS * LARGE_BATCH // num_nodes, 1))
+        epochs = min(self.epochs, max(round(100 * (LIMIT / num_nodes) ** POWER), 1))
         return self.model_copy(update={"batch_size": LARGE_BATCH, "epochs": epochs, "checkpoint_every": 1})
 
 
