@@ -1,6 +1,6 @@
 """The path of a user with a table of payments, compared with the tools that a user might take instead.
 
-    python benchmarks/user.py [--nodes 50_000] [--rows NAME ...] [--work FOLDER] [--again]
+    python -m benchmarks.user [--nodes 50_000] [--rows NAME ...] [--work FOLDER] [--again]
 
 The graph is that of `benchmarks/payments.py`. Each row is a process of its own: seconds of processor and the largest
 resident size. Vectors have 64 columns. One logistic regression (`dssl.evaluation.probe`) is trained on the labelled 5%,
@@ -26,9 +26,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from benchmarks.payments import payments
 from numpy.typing import NDArray
-
-from payments import payments
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 DIM = 64
@@ -219,7 +218,9 @@ def measure(name: str, folder: Path, cache: Path) -> dict[str, Any]:
     if name in commands:
         return watched([*DSSL, *commands[name]], NUMBA_CACHE_DIR=str(cache))
     out = folder / f"{name}.npy"
-    found = watched([sys.executable, __file__, "--vectors", name, "--work", str(folder)], NUMBA_CACHE_DIR=str(cache))
+    found = watched(
+        [sys.executable, "-m", "benchmarks.user", "--vectors", name, "--work", str(folder)], NUMBA_CACHE_DIR=str(cache)
+    )
     return found | score(np.load(out), folder)
 
 

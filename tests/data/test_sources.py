@@ -29,7 +29,16 @@ def test_graphml_is_the_graph_of_networkx(tmp_path: Path) -> None:
     assert (read.name, read.directed, read.feature_names, read.class_names) == ("people", True, ("age",), ("x", "y"))
 
 
-@pytest.mark.parametrize("text", ["", "<graphml>", "<html></html>", "source,target\n1,2\n"])
+# Ten entities, each ten times the one before: ten thousand million characters from one kilobyte.
+_GROWING = (
+    "<!DOCTYPE graphml [<!ENTITY a0 'text'>"
+    + "".join(f"<!ENTITY a{i} '{f'&a{i - 1};' * 10}'>" for i in range(1, 11))
+    + "]><graphml><graph edgedefault='directed'><node id='&a10;'/></graph></graphml>"
+)
+_OUTSIDE = "<!DOCTYPE g [<!ENTITY f SYSTEM 'file:///etc/passwd'>]><graphml><graph><node id='&f;'/></graph></graphml>"
+
+
+@pytest.mark.parametrize("text", ["", "<graphml>", "<html></html>", "source,target\n1,2\n", _GROWING, _OUTSIDE])
 def test_a_file_that_is_no_graphml_is_one_line(text: str, tmp_path: Path) -> None:
     (tmp_path / "g.graphml").write_text(text)
     with pytest.raises(GraphError, match=r"g\.graphml") as caught:

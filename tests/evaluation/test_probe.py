@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -86,9 +87,11 @@ def test_the_number_of_evaluations_over_the_grid_does_not_stop_the_solver() -> N
     assert not torch.allclose(solve(), solve(max_evaluations=50), rtol=0, atol=1e-3)
 
 
-@pytest.mark.usefixtures("data_dir")
 @pytest.mark.parametrize("scaling", ["global", "columns", "plain"])
-def test_the_public_split_of_cora_over_the_whole_grid(scaling: Scaling) -> None:
+def test_the_public_split_of_cora_over_the_whole_grid(
+    scaling: Scaling, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DSSL_DATA", str(data_dir))
     graph = load("cora")
     (split,) = splits.published("cora", "public")
     axes = np.random.default_rng(0).normal(size=(graph.num_features, 256))

@@ -249,9 +249,9 @@ def test_keywords_are_the_settings() -> None:
     model = DSSL(num_factors=4, encoder="gcn", learning_rate=np.float64(0.5), dim=np.int64(7))  # type: ignore[arg-type]
     assert model.config == resolve({"num_factors": 4, "encoder": "gcn", "learning_rate": 0.5, "dim": 7})
     parameters = inspect.signature(DSSL).parameters
-    assert (parameters["num_factors"].default, parameters["num_factors"].annotation) == (8, "int")
+    assert (parameters["num_factors"].default, parameters["num_factors"].annotation) == (8, "int | Literal['auto']")
     assert "source_column" not in parameters
-    assert "num_factors: Number of latent factors" in (DSSL.__init__.__doc__ or "")
+    assert "num_factors: Number of factors" in (DSSL.__init__.__doc__ or "")
 
 
 @pytest.mark.parametrize("method", METHODS)

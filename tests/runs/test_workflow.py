@@ -50,6 +50,7 @@ def test_a_run_folder_holds_everything(edges: Path, tmp_path: Path) -> None:
     names = {path.name for path in (tmp_path / "r").iterdir()}
     assert names == set(run_folder.FILES) - {
         run_folder.CHECKPOINT,
+        run_folder.LATER,
         run_folder.EVALUATION,
         run_folder.SPLITS,
         run_folder.MAP,
