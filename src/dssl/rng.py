@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    import torch
+    pass
 
 
 def _sequence(seed: int, name: str, *counters: int) -> np.random.SeedSequence:
@@ -36,15 +36,6 @@ def integer(seed: int, name: str, *counters: int) -> int:
     """Return a 63-bit seed drawn from the stream, for libraries that want a number."""
     high, low = _sequence(seed, name, *counters).generate_state(2)
     return (int(high) << 31) ^ int(low)
-
-
-def generator(seed: int, name: str, *counters: int, device: str | torch.device = "cpu") -> torch.Generator:
-    """Return the torch generator of the stream ``name`` on ``device``."""
-    import torch
-
-    made = torch.Generator(device=device)
-    made.manual_seed(integer(seed, name, *counters))
-    return made
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Mirrored factors, and the similarity of classes by their factors, against loops."""
+"""The similarity of classes by their factors, against loops."""
 
 from __future__ import annotations
 
@@ -7,38 +7,9 @@ import pytest
 
 from dssl.data.synthetic import planted_pairs
 from dssl.errors import GraphError
-from dssl.evaluation.factor_analysis import class_similarity, merge_mirrored, similarity_correlation
+from dssl.evaluation.factor_analysis import class_similarity, similarity_correlation
 from dssl.graph import Graph
 from dssl.graph.statistics import neighborhood_similarity
-
-
-def ordered_kinds(graph: Graph) -> np.ndarray:
-    """One factor for each ordered pair of kinds, of 3."""
-    assert graph.y is not None
-    return np.eye(9, dtype=np.float32)[3 * graph.y[graph.sources()] + graph.y[graph.indices]]
-
-
-def test_a_factor_for_each_direction_becomes_one_for_each_reason() -> None:
-    graph, reason = planted_pairs(nodes=200)
-    merged = merge_mirrored(graph, ordered_kinds(graph))
-    assert merged.shape == (graph.num_arcs, 6)
-    assert len(np.unique(np.stack([merged.argmax(axis=1), reason]), axis=1).T) == 6  # one to one
-
-
-def test_both_directions_get_the_same_distribution() -> None:
-    graph, _ = planted_pairs(nodes=60)
-    q = np.random.default_rng(0).dirichlet(np.ones(5), size=graph.num_arcs).astype(np.float32)
-    merged = merge_mirrored(graph, q)
-    np.testing.assert_allclose(merged.sum(axis=1), 1, atol=1e-5)
-    at = {(i, j): row for row, (i, j) in enumerate(zip(graph.sources(), graph.indices, strict=True))}
-    for (i, j), row in at.items():
-        np.testing.assert_array_equal(merged[row], merged[at[j, i]])
-
-
-def test_directed_links_are_not_merged() -> None:
-    graph, _ = planted_pairs(nodes=60, directed=True)
-    with pytest.raises(GraphError, match="is directed"):
-        merge_mirrored(graph, np.ones((graph.num_arcs, 2), np.float32))
 
 
 def test_class_similarity_is_the_cosine_of_class_means() -> None:

@@ -9,7 +9,7 @@ from matplotlib.colors import to_rgb
 
 import dssl.evaluation.pictures
 from dssl.errors import DsslError
-from dssl.evaluation.pictures import COLOURS, embedding_map, training_curves
+from dssl.evaluation.pictures import COLOURS, embedding_map
 
 
 def has_colour(path, colour: str) -> bool:
@@ -42,17 +42,7 @@ def test_more_classes_than_looks_are_drawn_grey(tmp_path):
     assert has_colour(tmp_path / "m.png", dssl.evaluation.pictures.UNLABELLED)
 
 
-def test_curves(tmp_path):
-    records = [{"epoch": i, "loss": 1 / (i + 1), "note": "text", "nan": float("nan")} for i in range(5)]
-    training_curves(records, tmp_path / "one.png")
-    training_curves([*records, {"epoch": 5, "entropy": 2.0}], tmp_path / "two.png")
-    one, two = (matplotlib.image.imread(tmp_path / name).shape for name in ("one.png", "two.png"))
-    assert two[1] == 2 * one[1]  # a panel more
-
-
 def test_what_cannot_be_drawn_is_refused(tmp_path):
-    with pytest.raises(DsslError, match="no numbers to draw"):
-        training_curves([{"epoch": 1}], tmp_path / "c.png")
     with pytest.raises(DsslError, match="finite"):
         embedding_map(np.array([[np.nan, 0]]), tmp_path / "m.png")
     with pytest.raises(DsslError, match="3 labels for a map of 2 nodes"):

@@ -37,8 +37,6 @@ def test_hop_features_by_a_few_columns(slab: int, monkeypatch: pytest.MonkeyPatc
     p = mean_matrix(graph.adjacency()).toarray()
     x = np.hstack([graph.x, np.ones((200, 1))])
     np.testing.assert_allclose(averages.hop_features(graph, 2), np.hstack([p @ x, p @ p @ x]), atol=1e-5)
-    s = gcn_matrix(graph.adjacency()).toarray()
-    np.testing.assert_allclose(averages.smooth_features(graph), s @ s @ graph.x, atol=1e-5)
 
 
 def random_matrix(rows: int, columns: int) -> sparse.csr_array:

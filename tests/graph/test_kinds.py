@@ -10,7 +10,7 @@ import pytest
 from dssl import Graph, from_networkx, from_pyg, from_tables, load, to_pyg
 from dssl.errors import GraphError
 from dssl.graph import packed
-from dssl.graph.kinds import kind_codes, kinds_of_links
+from dssl.graph.kinds import given_arcs, kind_codes
 
 SOURCE, TARGET = [0, 1, 0, 2, 2, 3], [1, 0, 1, 3, 2, 2]
 KINDS = ["call", "import", "override", "call", "call", ""]
@@ -57,11 +57,11 @@ def test_the_fingerprint_depends_on_kinds_and_their_names() -> None:
     assert len({graph.fingerprint(), bare.fingerprint(), other.fingerprint()}) == 3
 
 
-def test_kinds_of_links_take_the_opposite_arc_where_there_is_no_other() -> None:
+def test_arcs_between_given_nodes_are_found_in_both_directions() -> None:
     graph = Graph.from_edges([0, 1, 2], [1, 2, 1], kinds=["a", "b", "c"], directed=True)
-    codes, forward = kinds_of_links(graph, np.array([0, 1, 1, 2, 0]), np.array([1, 0, 2, 1, 2]))
-    assert codes.tolist() == [0, 0, 1, 2, -1]
-    assert forward.tolist() == [True, False, True, True, False]
+    forth, back = given_arcs(graph, np.array([0, 1, 1, 2, 0]), np.array([1, 0, 2, 1, 2]))
+    assert forth.tolist() == [0, -1, 1, 2, -1]
+    assert back.tolist() == [-1, 0, 2, 1, -1]
 
 
 def test_numbers_are_kinds_in_the_order_of_their_size() -> None:

@@ -10,7 +10,6 @@ from dssl.data.convert import from_networkx
 from dssl.errors import DsslError, GraphError, require
 from dssl.graph import Graph
 
-ENDING = ".graphml"
 # Options of edge lists that have a meaning here: names of attributes.
 _ALLOWED = ("source", "weight_column", "kind_column", "label_column", "feature_columns", "directed", "self_loops")
 

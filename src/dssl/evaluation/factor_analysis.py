@@ -1,4 +1,4 @@
-"""Analysis of factors: the factor of an undirected link, and the agreement of factors with the links of classes."""
+"""Analysis of factors: their agreement with the links of classes."""
 
 from __future__ import annotations
 
@@ -11,37 +11,6 @@ from scipy import sparse
 from dssl.errors import GraphError
 from dssl.graph import Graph
 from dssl.graph.statistics import neighborhood_similarity
-
-
-def merge_mirrored(graph: Graph, q: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Posteriors of undirected links from those of their two directions.
-
-    A reason that joins two different kinds of nodes looks different from the two ends, and DSSL, whose factors are
-    shifts from the centre to the neighbour, has a factor for each. Factor k' is the mirror of k if each is the
-    other's most frequent partner on the opposite direction of links. Mirrors are merged into one (a factor may be
-    its own), and the posteriors of both directions averaged. No label and no true reason is looked at.
-
-    Args:
-        graph: an undirected graph.
-        q: posterior of each arc, in the order of ``graph.indices``, shape ``(A, K)``.
-
-    Returns:
-        A posterior over the G merged factors, the same for both directions, shape ``(A, G)``.
-
-    >>> graph = Graph.from_edges([0, 0], [1, 2])
-    >>> there, back = [0.9, 0.1], [0.2, 0.8]
-    >>> merge_mirrored(graph, np.array([there, there, back, back], np.float32)).shape
-    (4, 1)
-    """
-    if graph.directed:
-        raise GraphError(f"graph {graph.name!r} is directed: its links have one direction, and nothing is to be merged")
-    opposite = q[_opposite(graph)]
-    partner = (q.T @ opposite).argmax(axis=1)
-    own = np.arange(q.shape[1])
-    group = np.where(partner[partner] == own, np.minimum(own, partner), own)
-    _, group = np.unique(group, return_inverse=True)
-    members = np.eye(int(group.max(initial=-1)) + 1, dtype=np.float32)[group]  # (K, G)
-    return np.asarray((q + opposite) / 2 @ members, np.float32)
 
 
 def class_similarity(graph: Graph, q: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -86,13 +55,6 @@ def similarity_correlation(graph: Graph, q: NDArray[np.float32], *, diagonal: bo
     if known.sum() < 2 or min(np.ptp(learnt), np.ptp(true)) < 1e-12:
         return math.nan
     return float(np.corrcoef(learnt, true)[0, 1])
-
-
-def _opposite(graph: Graph) -> NDArray[np.int64]:
-    """Place of the arc from j to i for each arc from i to j, shape ``(A,)``."""
-    size = graph.num_nodes
-    places = sparse.csr_array((np.arange(graph.num_arcs), graph.indices, graph.indptr), shape=(size, size))
-    return np.asarray(places.T.tocsr().data, np.int64)
 
 
 def factor_means(links: sparse.csr_array, q: NDArray[np.float32], values: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -23,7 +23,6 @@ COLOURS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#b
 MARKERS = ("o", "^", "s")
 UNLABELLED = "#c8c8c8"
 RARE = 0.1  # fraction of the labelled nodes below which a class is drawn last and larger
-NOT_CURVES = ("epoch", "step")
 
 
 def embedding_map(
@@ -62,38 +61,6 @@ def embedding_map(
     axes.spines[:].set_color("#dddddd")
     if labels is not None:
         axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=9)
-    save(figure, Path(path))
-
-
-def training_curves(metrics: Sequence[dict[str, Any]], path: str | Path, *, title: str = "Training") -> None:
-    """Draw each logged number over the epochs in a separate small panel, as a PNG.
-
-    Args:
-        metrics: the records of ``metrics.jsonl``; ``epoch`` (or ``step``, or else the position) is the horizontal axis.
-        path: where to write.
-        title: text above the panels.
-    """
-    names = list(dict.fromkeys(k for record in metrics for k, v in record.items() if _is_curve(k, v)))
-    if not names:
-        raise DsslError("the metrics hold no numbers to draw; train for at least one epoch first")
-    columns = min(4, len(names))
-    rows = math.ceil(len(names) / columns)
-    figure, _ = new_figure(3.0 * columns, 2.2 * rows + 0.5, panels=False)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=13)
-    clock = next((name for name in NOT_CURVES if all(name in record for record in metrics)), None)
-    for at, name in enumerate(names):
-        axes = figure.add_subplot(rows, columns, at + 1)
-        records = [(i, record) for i, record in enumerate(metrics) if _is_curve(name, record.get(name))]
-        x = [i if clock is None else record[clock] for i, record in records]
-        axes.plot(
-            x, [record[name] for _, record in records], color=COLOURS[0], lw=1.4, marker="o" if len(x) < 3 else ""
-        )
-        axes.set_title(name.replace("_", " "), loc="left", fontsize=10)
-        axes.tick_params(labelsize=8)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(color="#eeeeee")
-        if at >= len(names) - columns:
-            axes.set_xlabel(clock or "record", fontsize=9)
     save(figure, Path(path))
 
 
@@ -156,8 +123,3 @@ def save(figure: Figure, path: Path) -> None:
     with replacing(path) as temporary, rc_context({"svg.hashsalt": "dssl"}):
         notes = {"Date": None} if ending == "svg" else {"Software": None}
         figure.savefig(temporary, dpi=150, format=ending, metadata=notes)
-
-
-def _is_curve(name: str, value: Any) -> bool:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and math.isfinite(value) and name not in NOT_CURVES

@@ -164,15 +164,3 @@ def hop_features(graph: Graph, hops: int) -> Floats:
             slab = links.mean(slab)
             out_of_core.put_columns(out, hop * width + left, slab)
     return out
-
-
-def smooth_features(graph: Graph) -> Floats:
-    """Return S² X, shape ``(N, F)``, for dense features and an undirected graph."""
-    assert isinstance(graph.x, np.ndarray)
-    out = out_of_core.matrix((graph.num_nodes, graph.num_features))
-    links = Averages(graph)
-    step = columns_at_once(graph.num_nodes)
-    for left in range(0, graph.num_features, step):
-        slab = out_of_core.take_columns(graph.x, left, left + step)
-        out_of_core.put_columns(out, left, links.smooth(links.smooth(slab)))
-    return out

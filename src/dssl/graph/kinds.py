@@ -126,24 +126,6 @@ def kinds_of_arcs(
     return kinds
 
 
-def kinds_of_links(graph: Graph, source: NDArray[Any], target: NDArray[Any]) -> tuple[Codes, NDArray[np.bool_]]:
-    """Return the kinds of links between given positions, and whether each runs as the graph has it.
-
-    Args:
-        graph: a graph with kinds.
-        source: position of the start of each link, shape ``(M,)``.
-        target: position of its end, shape ``(M,)``.
-
-    Returns:
-        The kind of the link from start to end, else of the link from end to start, else −1; and whether the first of
-        these exists. Both have the shape ``(M,)``.
-    """
-    assert graph.kinds is not None
-    forth, back = given_arcs(graph, source, target)
-    kinds = np.append(graph.kinds, np.int32(-1))  # place −1 is unknown
-    return np.where(forth >= 0, kinds[forth], kinds[back]).astype(np.int32), forth >= 0
-
-
 def given_arcs(graph: Graph, source: NDArray[Any], target: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the places of the arcs from ``source`` to ``target``, and of those the other way; −1 where none is."""
     start, end = np.asarray(source, np.int64), np.asarray(target, np.int64)

@@ -55,11 +55,6 @@ class Line:
     width: int
 
     @property
-    def is_sanity(self) -> bool:
-        """Whether it is training-free."""
-        return self.name in SANITY
-
-    @property
     def cost(self) -> tuple[str, str]:
         """Mean seconds, with their deviation over seeds, and the most memory, as text."""
         if not self.seconds:

@@ -59,9 +59,6 @@ LAST_LOSSES = 10  # epochs that the loss is averaged over
 NOT_IN_RECIPES = ("device", "threads", "log_every", "checkpoint_every", "start_from")
 
 
-Work = Callable[[], dict[str, Any]]
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The result of a search.
