@@ -79,6 +79,20 @@ def test_a_training_is_done_again_if_a_default_has_changed_since(
     assert done == [job]
 
 
+def test_the_limit_of_full_batches_counts_where_the_graph_is_larger() -> None:
+    settings = {"method": "dgi", "in_memory_nodes": 20_000}
+
+    def held(graph: str, before: int, **others: float) -> bool:
+        resolved = {"train.in_memory_nodes": before, **{f"train.{name}": value for name, value in others.items()}}
+        job = Job(graph, "dgi", settings)
+        return judge.holds(Record(key=job.key, graph=graph, row="dgi", resolved=resolved), job)
+
+    assert held("cora", 50_000) and held("cora", 20_000)
+    assert not held("cora", 50_000, learning_rate=0.5)
+    assert not held("cora", 1_000)  # 2,708 nodes: by blocks then, at once today
+    assert not held(TINY, 50_000)  # its size is not known before it is read
+
+
 def test_a_line_that_was_cut_off_is_done_again_and_hurts_nothing(tmp_path: Path) -> None:
     jobs = [Job(TINY, "raw", baseline="raw", splits=2), Job(TINY, "hops", baseline="hops", splits=2)]
     experiments.run(jobs, tmp_path, workers=1)

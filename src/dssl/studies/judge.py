@@ -19,6 +19,7 @@ from dssl.config.fields import graph_settings, values
 from dssl.config.registry import Scope
 from dssl.config.resolve import resolve
 from dssl.config.schema import Config, ReadOptions
+from dssl.data.catalogue import DATASETS
 from dssl.data.load import read_graph
 from dssl.errors import DsslError, RunError
 from dssl.evaluation import baselines, evaluate, factor_analysis, link_prediction, probe
@@ -79,12 +80,18 @@ def perform_alone(job: Job) -> Record:
 def holds(record: Record, job: Job) -> bool:
     """Whether a training has the settings of the record today.
 
-    Settings that did not exist then, or that do not exist any more, do not count.
+    Settings that did not exist then, or that do not exist any more, do not count; nor does the size above which graphs
+    are computed by blocks, if a published graph is smaller than both values of it.
     """
     if record.resolved is None:
         return True
     now = _plain(values(resolve({"seed": job.seed, **job.settings})))
-    return all(now[path] == value for path, value in record.resolved.items() if path in now)
+    changed = {path for path, value in record.resolved.items() if path in now and now[path] != value}
+    limit = "train.in_memory_nodes"
+    nodes = DATASETS[job.graph].figures.nodes if job.graph in DATASETS else None
+    if limit in changed and nodes and nodes <= min(now[limit], record.resolved[limit]):
+        changed.discard(limit)
+    return not changed
 
 
 def splits_of(job: Job, labels: str | None = None) -> Sequence[Split]:
