@@ -103,3 +103,12 @@ def test_a_better_prediction_lowers_the_loss_and_extremes_are_finite() -> None:
     rest = (v, v, start, end, weights, torch.arange(5))
     assert float(asymmetric(good, *rest, 0.5)) < float(asymmetric(bad, *rest, 0.5))
     assert torch.isfinite(asymmetric(bad, *rest, 1e-6))
+
+
+def test_the_predictor_starts_as_torch_s_linear() -> None:
+    """Uniform within 1/√dim, the bias too; Glorot's bound would be √3 times as large, with a bias of zero."""
+    encoder = formulas.encoder()
+    weight, bias = GraphACL(encoder, **PLAIN).predictor[0].parameters()
+    bound = encoder.dim**-0.5
+    for drawn in (weight, bias):
+        assert 0.7 * bound < float(drawn.detach().abs().max()) <= bound

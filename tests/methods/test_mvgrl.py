@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -24,6 +25,8 @@ PLAIN: dict[str, Any] = {
     "heat_time": 5.0,
     "neighbours": 6,
     "precision": 1e-4,
+    "threshold": 0.0,
+    "column_scale": False,
     "loop_weight": 2.0,
 }
 
@@ -41,10 +44,13 @@ def vectors(p: Leaves, views: tuple[Batch, Batch]) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("batch_size", [0, 9])
+@pytest.mark.parametrize("column_scale", [False, True])
 @pytest.mark.parametrize("loop", [1.0, 2.0])
-def test_value_and_gradients_set_each_view_against_the_summary_of_the_other(loop: float, batch_size: int) -> None:
+def test_value_and_gradients_set_each_view_against_the_summary_of_the_other(
+    loop: float, column_scale: bool, batch_size: int
+) -> None:
     graph = random_graph()
-    method = model(loop_weight=loop)
+    method = model(loop_weight=loop, column_scale=column_scale)
     formulas.moved(method)
     method.prepare(graph, seed=0)
     views = next(iter(method.batches(graph, batch_size=batch_size, fanout=(3,), seed=0, epoch=0, device=CPU)))
@@ -77,6 +83,25 @@ def test_the_embedding_is_the_sum_of_both_views_also_of_a_graph_that_was_not_fit
         views = replace(full_batch(graph, CPU), loop=2.0), full_batch(diffused, CPU)
         formulas.embeds(method, graph, lambda p, views=views: sum(vectors(p, views)))
     assert [part.weight.shape for part in method.activations] == [(1,), (1,)]
+
+
+def test_a_diffusion_scaled_by_column_is_the_thresholded_matrix_over_its_diagonal() -> None:
+    """As in the authors' code on CiteSeer; the GCN does not normalise it again."""
+    graph = random_graph()
+    method = model(threshold=0.05, column_scale=True, neighbours=100, precision=1e-9)
+    method.prepare(graph, seed=0)
+    (views,) = method.batches(graph, batch_size=0, fanout=(3,), seed=0, epoch=0, device=CPU)
+    a = graph.adjacency().toarray() + np.eye(graph.num_nodes)
+    d = a.sum(axis=1)
+    s = 0.2 * np.linalg.inv(np.eye(len(a)) - 0.8 * a / np.sqrt(np.outer(d, d)))
+    near = np.abs(s - 0.05) < 1e-3  # the series ends before the last percent
+    s[s < 0.05] = 0
+    wanted = s / s.diagonal()
+    found = views[1].gcn.dense().numpy()
+    assert not near.all() and (wanted == 0).any()
+    np.testing.assert_allclose(found[~near], wanted[~near], atol=0.02)
+    h = (views[1].gcn @ torch.eye(graph.num_nodes)).numpy()
+    np.testing.assert_array_equal(h, found)
 
 
 def test_the_two_encoders_start_apart_and_both_learn() -> None:

@@ -59,6 +59,8 @@ OTHER: dict[str, dict[str, Any]] = {
         "heat_time": (0.5, {"diffusion": "heat"}),
         "neighbours": 2,
         "precision": 0.2,
+        "threshold": 0.05,
+        "column_scale": True,
         "loop_weight": 1.0,
     },
     "bgrl": {"momentum": 0.1, "predictor_dim": 5, "norm_momentum": 0.3, **VIEWS},

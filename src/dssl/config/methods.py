@@ -169,6 +169,10 @@ class MVGRLSettings(MethodSection):
     heat_time: float = setting(5.0, "Diffusion time of heat [t].", gt=0)
     neighbours: int = setting(64, "Largest diffusion entries kept per node.", ge=1)
     precision: float = setting(1e-4, "Residual mass per link at which the diffusion stops.", gt=0, lt=1)
+    threshold: float = setting(0.0, "Diffusion entries below this are dropped.", ge=0, lt=1)
+    column_scale: bool = setting(
+        False, "Whether diffusion columns are divided by their diagonal and left so, as by the authors on CiteSeer."
+    )
     loop_weight: float = setting(2.0, "Weight of self-loops in the GCN of view 1; a plain GCN has 1.", ge=0)
 
 
@@ -277,7 +281,7 @@ class GraphACLSettings(MethodSection):
         "Xiao et al., NeurIPS 2023",
         train={"epochs": 200, "learning_rate": 0.01, "weight_decay": 1e-6},
         scales="links and N·negatives; mini-batches",
-        revision=2,
+        revision=3,
     )
     momentum: float = setting(
         0.95, "Fraction of the target encoder kept in each step [tau].", ge=0, le=1, search=MOMENTA

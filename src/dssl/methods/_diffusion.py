@@ -37,7 +37,15 @@ def coefficients(kind: Literal["ppr", "heat"], *, teleport: float, heat_time: fl
     return np.array(found)
 
 
-def diffuse(graph: Graph, theta: NDArray[np.float64], *, neighbours: int, precision: float) -> Graph:
+def diffuse(
+    graph: Graph,
+    theta: NDArray[np.float64],
+    *,
+    neighbours: int,
+    precision: float,
+    threshold: float = 0.0,
+    by_column: bool = False,
+) -> Graph:
     """Return the diffusion as a graph with the same nodes and weighted arcs, self loops left out.
 
     The weights are those of :math:`D^{-1/2} S D^{1/2}`, the diffusion of the symmetric matrix, over the mean of its
@@ -48,6 +56,8 @@ def diffuse(graph: Graph, theta: NDArray[np.float64], *, neighbours: int, precis
         theta: coefficients of the series.
         neighbours: largest entries that are kept of each node.
         precision: mass per link below which it spreads no further.
+        threshold: entries of the symmetric matrix below it are left out.
+        by_column: whether an entry is divided by the diagonal entry of its own column, not by the mean.
     """
     weights = np.ones(graph.num_arcs, np.float32) if graph.weights is None else graph.weights
     adjacency = graph.adjacency()
@@ -57,7 +67,9 @@ def diffuse(graph: Graph, theta: NDArray[np.float64], *, neighbours: int, precis
     start = np.nonzero(kept)[0]
     end, mass = columns[kept].astype(np.int64), values[kept]
     mass *= np.sqrt(totals[start] / totals[end])
-    mass = (mass / own.mean()).astype(np.float32)
+    large = mass >= threshold
+    start, end, mass = start[large], end[large], mass[large]
+    mass = (mass / (own[end] if by_column else own.mean())).astype(np.float32)
     made = Graph.from_edges(start, end, num_nodes=graph.num_nodes, weights=mass, directed=True, ids=graph.ids)
     return made.replace(x=graph.x, feature_names=graph.feature_names, name=graph.name)
 

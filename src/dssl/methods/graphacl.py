@@ -12,7 +12,7 @@ the neighbours may differ from them; random nodes are pushed apart:
         {\exp(g(v_i)^\top u_j / \tau) + \sum_{k} \exp(v_i^\top v_k / \tau)}
 
 with v of the online encoder, u of its moving average (no gradient), all of length one. As in the authors' code, g is
-linear and i is among its own neighbours N(i), with a loop of weight one.
+linear, starts as torch's `Linear`, and i is among its own neighbours N(i), with a loop of weight one.
 
 Where we differ: of more than ``negatives`` nodes, the sum over k is over so many random ones, new in each step
 and the same for all i, and is scaled up to all. At most ``pairs`` links enter a step. Without ``own_neighbour``, a node
@@ -31,6 +31,7 @@ from torch import Tensor, nn
 from dssl.methods.base import EncoderMethod, follow, sampled_links
 from dssl.nn.batches import Batch
 from dssl.nn.encoders import Dense, Encoder
+from dssl.nn.heads import draw_as_torch
 
 
 class GraphACL(EncoderMethod):
@@ -64,6 +65,9 @@ class GraphACL(EncoderMethod):
         self.own_neighbour = own_neighbour
         hidden = [part for _ in range(predictor_layers - 1) for part in (Dense(encoder.dim, encoder.dim), nn.ReLU())]
         self.predictor = nn.Sequential(*hidden, Dense(encoder.dim, encoder.dim))
+        for layer in self.predictor:
+            if isinstance(layer, Dense):
+                draw_as_torch(layer)
         self.target = copy.deepcopy(encoder).requires_grad_(False)
 
     def forward(self, batch: Batch) -> Tensor:

@@ -21,7 +21,8 @@ with s the sigmoid of the mean, D bilinear with a bias, and one slope for each v
 Where we differ: S is kept to the ``neighbours`` largest entries of a node and found by spreading mass from each node
 (`dssl.methods._diffusion`), where the paper inverts a matrix of N² entries; the encoder takes it as a graph with
 weights, so that any encoder serves. The paper trains on samples of 2,000 nodes; here it is the whole
-graph, or mini-batches.
+graph, or mini-batches. On CiteSeer the authors' code leaves out entries of S below a ``threshold``, divides each column
+by its largest entry, which is its diagonal for nearly all nodes, and does not normalise it (``column_scale``).
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ class MVGRL(EncoderMethod):
         heat_time: t.
         neighbours: entries of S per node.
         precision: mass per link below which the diffusion goes no further.
+        threshold: entries of S below it are left out.
+        column_scale: whether each entry of S is divided by the diagonal entry of its column, and S not normalised.
         loop_weight: weight of a node's link to itself in the GCN of the graph.
     """
 
@@ -71,11 +74,14 @@ class MVGRL(EncoderMethod):
         heat_time: float,
         neighbours: int,
         precision: float,
+        threshold: float,
+        column_scale: bool,
         loop_weight: float,
     ) -> None:
         super().__init__(encoder)
         self.theta = coefficients(diffusion, teleport=teleport, heat_time=heat_time)
         self.neighbours, self.precision, self.loop_weight = neighbours, precision, loop_weight
+        self.threshold, self.column_scale = threshold, column_scale
         self.second = copy.deepcopy(encoder)
         self.second.reset_parameters()
         self.activations = nn.ModuleList([nn.PReLU(), nn.PReLU()])
@@ -95,7 +101,7 @@ class MVGRL(EncoderMethod):
         if not batch_size:
             (first,) = super().batches(graph, batch_size=0, fanout=fanout, seed=seed, epoch=epoch, device=device)
             if self._whole is None or self._whole[0] is not first:
-                self._whole = first, (self._looped(first), full_batch(self._diffused[1], device))
+                self._whole = first, (self._looped(first), self._scaled(full_batch(self._diffused[1], device)))
             yield self._whole[1]
             return
         both = (
@@ -110,7 +116,7 @@ class MVGRL(EncoderMethod):
             )
             for each in (graph, self._diffused[1])
         )
-        yield from ((self._looped(first), second) for first, second in zip(*both, strict=True))
+        yield from ((self._looped(first), self._scaled(second)) for first, second in zip(*both, strict=True))
 
     def forward(self, views: Views) -> Tensor:
         """Return the loss of a pair of batches."""
@@ -132,14 +138,26 @@ class MVGRL(EncoderMethod):
         device = next(self.parameters()).device
         self.eval()
         with torch.no_grad():
-            first, other = self._vectors((self._looped(full_batch(graph, device)), full_batch(second, device)))
+            views = self._looped(full_batch(graph, device)), self._scaled(full_batch(second, device))
+            first, other = self._vectors(views)
         return cast("NDArray[np.float32]", (first + other).cpu().numpy())
 
     def _diffuse(self, graph: Graph) -> Graph:
-        return diffuse(graph, self.theta, neighbours=self.neighbours, precision=self.precision)
+        return diffuse(
+            graph,
+            self.theta,
+            neighbours=self.neighbours,
+            precision=self.precision,
+            threshold=self.threshold,
+            by_column=self.column_scale,
+        )
 
     def _looped(self, batch: Batch) -> Batch:
         return replace(batch, loop=self.loop_weight)
+
+    def _scaled(self, batch: Batch) -> Batch:
+        """The batch of the diffusion; a GCN divides by degrees of 0 and the loop of 1, that is by nothing."""
+        return replace(batch, degrees=np.zeros_like(batch.degrees)) if self.column_scale else batch
 
     def _vectors(self, views: Views) -> list[Tensor]:
         networks = (self.encoder, self.second)

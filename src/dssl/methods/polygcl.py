@@ -68,7 +68,7 @@ from dssl.nn import layerwise
 from dssl.nn.augment import drop_features, shuffle_features, with_features
 from dssl.nn.batches import Batch, full_batch
 from dssl.nn.encoders import BatchNorm, Dense, Encoder, Hops, Stack
-from dssl.nn.heads import Bilinear
+from dssl.nn.heads import Bilinear, draw_as_torch
 from dssl.nn.losses import infomax
 from dssl.nn.operators import Operator
 from dssl.runtime.scale import IN_MEMORY, Scale
@@ -123,7 +123,7 @@ class PolyGCL(EncoderMethod):
         inputs = encoder.dim
         if isinstance(last, Dense):
             last.bias, inputs = None, len(last.weight)
-            nn.init.uniform_(last.weight, -1 / math.sqrt(inputs), 1 / math.sqrt(inputs))
+            draw_as_torch(last)
         nn.init.uniform_(self.bias, -1 / math.sqrt(inputs), 1 / math.sqrt(inputs))
         nn.init.uniform_(self.discriminator.weight, -1 / math.sqrt(encoder.dim), 1 / math.sqrt(encoder.dim))
 

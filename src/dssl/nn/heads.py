@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
+
+from dssl.nn.encoders import Dense
 
 
 class Bilinear(nn.Module):
@@ -23,3 +27,10 @@ class Bilinear(nn.Module):
     def forward(self, h: Tensor, s: Tensor) -> Tensor:
         """Return a score for each row of h, ``(n, dim)``, with s of shape ``(dim,)``; shape ``(n,)``."""
         return h @ (self.weight @ s) + self.bias
+
+
+def draw_as_torch(layer: Dense) -> None:
+    """Draw weights and bias as torch's `Linear` does, for methods whose authors use it."""
+    bound = 1 / math.sqrt(len(layer.weight))
+    for parameter in layer.parameters():
+        nn.init.uniform_(parameter, -bound, bound)

@@ -7,6 +7,7 @@ picture; the paper's number stands next to ours where it has one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -36,6 +37,7 @@ class Made:
         name: of the study.
         options: the selection.
         out: folder to write to.
+        planned: all entries.
         results: entries with their records, those that failed left out.
         records: every record once.
         failed: sentences on the jobs that failed.
@@ -45,6 +47,7 @@ class Made:
     name: str
     options: Options
     out: Path
+    planned: Sequence[Entry]
     results: Results
     records: Sequence[Record]
     failed: Sequence[str]
@@ -59,11 +62,13 @@ class Study:
         plan: the entries for a selection.
         write: writes the results, and returns the paths.
         fits: jobs of models that `write` fits itself, to draw them.
+        stored_seeds: seeds of a cell, at most, where stored records alone are taken; 0 for the usual number.
     """
 
     plan: Callable[[Options], list[Entry]]
     write: Callable[[Made], list[Path]]
     fits: Callable[[Options], Sequence[Job]] = lambda _: ()
+    stored_seeds: int = 0
 
 
 def reproduce(
@@ -91,6 +96,8 @@ def reproduce(
         raise ConfigError(f"unknown table {name!r}{nearest(name, STUDIES) or '; use ' + ', '.join(STUDIES)}")
     require("matplotlib", extra="plots")
     study = STUDIES[name]
+    if stored and options.seeds is None and study.stored_seeds:
+        options = replace(options, seeds=study.stored_seeds)
     entries = study.plan(options)
     if not entries and study.plan is not plans.nothing:
         raise ConfigError(
@@ -107,15 +114,18 @@ def reproduce(
     if stored:
         failed = []  # a table of stored records has fewer cells
     results = [(entry, records[entry.job.key]) for entry in entries if not records[entry.job.key].error]
-    done = [record for record in done if not record.error] if stored else done
-    return study.write(Made(name, options, out, results, done, failed, on_record))
+    if stored:
+        results = current(results)
+        done = list({record.key: record for _, record in results}.values())
+    return study.write(Made(name, options, out, entries, results, done, failed, on_record))
 
 
 def write_table(build: tables.Build, made: Made) -> list[Path]:
     """Write a table as Markdown and CSV, and draw it if it has values."""
     table = build(made.options, made.results)
     notes = [QUICK_NOTE, "", *table.notes] if made.options.quick and made.records else table.notes
-    table = replace(table, notes=notes, remarks=[*table.remarks, *made.failed, *_time(made.records)])
+    coverage = _coverage(made) if made.records and not made.options.quick else []
+    table = replace(table, notes=notes, remarks=[*table.remarks, *made.failed, *coverage, *_time(made.records)])
     written = [made.out / f"{made.name}.md", made.out / f"{made.name}.csv"]
     files.write_text(written[0], table.markdown())
     files.write_text(written[1], table.csv())
@@ -159,6 +169,39 @@ def write_regret(made: Made) -> list[Path]:
     return written
 
 
+def current(results: Results) -> Results:
+    """Leave out records of an earlier implementation in cells that have one of today's."""
+    fresh = {(entry.row, entry.column) for entry, record in results if not record.outdated}
+    return [
+        (entry, record) for entry, record in results if not record.outdated or (entry.row, entry.column) not in fresh
+    ]
+
+
+def _coverage(made: Made) -> list[str]:
+    """Sentences on the number of seeds of the cells, and on the cells without a training."""
+    seeds = Counter((entry.row, entry.column) for entry, record in made.results if not record.baseline)
+    cells = dict.fromkeys((entry.row, entry.column) for entry in made.planned if not entry.job.baseline)
+    sentences = []
+    if seeds:
+        counts = sorted(Counter(seeds.values()).items(), reverse=True)
+        number = ", ".join(f"{cells} with {count} seed{'' if count == 1 else 's'}" for count, cells in counts)
+        sentences.append(f"Cells of trainings: {number}.")
+    absent: dict[str, list[str]] = {}
+    for row, column in cells:
+        if (row, column) not in seeds:
+            absent.setdefault(row, []).append(column)
+    if absent:
+        alike: dict[str, list[str]] = {}
+        for row, columns in absent.items():
+            alike.setdefault(", ".join(f"`{column}`" for column in columns), []).append(row)
+        where = "; ".join(f"{columns} on {', '.join(rows)}" for columns, rows in alike.items())
+        sentences.append(
+            f"Not trained, for want of time ({sum(map(len, absent.values()))} of {len(cells)} cells): {where}. "
+            f"`dssl reproduce {made.name}` without `--stored` trains them."
+        )
+    return sentences
+
+
 def _time(records: Sequence[Record]) -> list[str]:
     """A sentence on the time of all records of a table."""
     seconds = sum(record.seconds for record in records)
@@ -170,7 +213,7 @@ def _time(records: Sequence[Record]) -> list[str]:
 
 
 def _table(plan: Callable[[Options], list[Entry]], build: tables.Build) -> Study:
-    return Study(plan, partial(write_table, build))
+    return Study(plan, partial(write_table, build), stored_seeds=3)
 
 
 STUDIES: dict[str, Study] = {
