@@ -33,6 +33,10 @@ class RecipeHeader(Section):
         default_factory=dict,
         description="Accuracy in percent of the authors' code on the same split, with its own probe and with this one.",
     )
+    wide: dict[str, Annotated[tuple[int, float], Field(strict=False)]] = Field(
+        default_factory=dict,
+        description="Columns of the authors' code, and its accuracy in percent on ten random splits with this probe.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +108,8 @@ def as_recipe(tables: Mapping[str, Any], origin: str) -> Recipe:
         first = error.errors()[0]
         at = ".".join(["recipe", *map(str, first["loc"])])
         raise ConfigError(
-            f"{origin}: {at}: {first['msg']}; [recipe] contains title, source, notes, paper, published and "
-            "authors, the last three by data set"
+            f"{origin}: {at}: {first['msg']}; [recipe] contains title, source, notes, paper, published, "
+            "authors and wide, the last four by data set"
         ) from None
     common = {name: value for name, value in tables.items() if name not in ("recipe", "datasets")}
     return Recipe(header, common, {dataset_name(name): table for name, table in datasets.items()})

@@ -158,6 +158,18 @@ def test_the_public_splits_stand_beside_what_was_published(tmp_path: Path, monke
     assert "| cora | dgi | 82.3 | 82.4 | +0.1 | 82.6 | 56.5 ± 4.9 (seeds 0.0) | -26.1 | ours is below |" in text
 
 
+def test_the_authors_code_on_random_splits_stands_beside_ours_of_its_width(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = Options(datasets=("texas",), methods=("polygcl", "dgi"), seeds=1)
+    (job,) = jobs_of(plans.published(options))
+    assert job.settings == {"recipe": "polygcl:texas", "dim": 512, "hidden_dim": 512}
+    assert (job.protocol, job.splits) == ("random", 10)
+    monkeypatch.setattr(experiments, "run", pretend)
+    text = reproduce.reproduce("published", options, tmp_path)[0].read_text()
+    assert "| texas | polygcl | 512 | 80.8 | 58.5 ± 2.1 | -22.3 | ours is below |" in text
+
+
 def test_records_of_an_earlier_implementation_are_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def made(jobs: Sequence[Job], folder: Path, **options: object) -> list[Record]:
         return [record.model_copy(update={"revision": record.seed + 1}) for record in pretend(jobs, folder)]

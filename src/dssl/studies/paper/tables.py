@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from dssl.data.load import load
 from dssl.graph import statistics as graph_statistics
 from dssl.studies.entries import PAPER_TERMS, SANITY, TRAINED, Printed, Results, cells
 from dssl.studies.paper import numbers
+from dssl.studies.paper.authors_code import OnPublicSplits, OnRandomSplits
 from dssl.studies.paper.plans import (
     ABLATION_GRAPHS,
     ABLATIONS,
@@ -26,10 +27,9 @@ from dssl.studies.paper.plans import (
     graphs_of,
     synthetic_spec,
 )
-from dssl.studies.results_table import Cell, PlainTable, Table, markdown_rows
+from dssl.studies.results_table import Cell, PlainTable, Table
 
 BEST = "best without training"
-AUTHORS_SPREAD = 0.5  # points between two runs of the same code, about the deviation of our seeds
 BARS = {"effective rank / 64": (0.25, 1.0), "posterior entropy": (0.1, 0.9), "largest usage": (0.0, 0.6)}
 Build = Callable[[Options, Results], Table]
 
@@ -139,6 +139,11 @@ def published(options: Options, results: Results) -> Table:
         for method in dict.fromkeys(entry.column for entry, _ in results)
         for graph, pair in read_recipe(method).header.authors.items()
     }
+    wide = {
+        (graph, method): pair
+        for method in dict.fromkeys(entry.column for entry, _ in results)
+        for graph, pair in read_recipe(method).header.wide.items()
+    }
     table = _of_graphs(
         options,
         cells(results, "accuracy", printed),
@@ -149,43 +154,7 @@ def published(options: Options, results: Results) -> Table:
         [],
         PLANETOID,
     )
-    return replace(table, comparisons=[AuthorsCode(authors)] if authors else [])
-
-
-@dataclass(frozen=True, slots=True)
-class AuthorsCode:
-    """The section that compares with the authors' code.
-
-    Args:
-        figures: accuracy of the authors' code with its own probe and with ours, by graph and method.
-    """
-
-    figures: Mapping[tuple[str, str], tuple[float, float]]
-
-    def __call__(self, cells: Mapping[tuple[str, str], Cell]) -> list[str]:
-        """The lines of the section for the measured cells."""
-        rows = []
-        for (graph, method), (own, ours) in self.figures.items():
-            cell = cells.get((graph, method))
-            if cell is None:
-                continue
-            gap = cell.mean - ours
-            spread = max(cell.over_seeds, AUTHORS_SPREAD)
-            word = "level" if abs(gap) <= spread else "above" if gap > 0 else "ours is below"
-            printed = "" if cell.printed is None else f"{cell.printed[0]:.1f}"
-            there = "" if cell.printed is None else f"{own - cell.printed[0]:+.1f}"
-            figures = [printed, f"{own:.1f}", there, f"{ours:.1f}", cell.text, f"{gap:+.1f}", word]
-            rows.append([graph, method, *figures])
-        if not rows:
-            return []
-        header = ["graph", "", "published", "authors' code", "minus published", "with our probe", "ours", "gap", ""]
-        note = (
-            "The authors' code was run on one core with the public splits. Its vectors were evaluated by its own probe "
-            "and by ours. *Minus published* is not a matter of this package: the authors' "
-            "code does not reach the published number here, or exceeds it. *Gap* compares both implementations by the "
-            f"same probe; up to {AUTHORS_SPREAD:g} points, or the deviation over seeds, count as level."
-        )
-        return ["", "## Authors' code", "", note, "", *markdown_rows(header, rows)]
+    return replace(table, comparisons=[OnPublicSplits(authors), OnRandomSplits(wide)])
 
 
 def factors(options: Options, results: Results) -> Table:
