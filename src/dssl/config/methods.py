@@ -170,9 +170,7 @@ class MVGRLSettings(MethodSection):
     neighbours: int = setting(64, "Largest diffusion entries kept per node.", ge=1)
     precision: float = setting(1e-4, "Residual mass per link at which the diffusion stops.", gt=0, lt=1)
     threshold: float = setting(0.0, "Diffusion entries below this are dropped.", ge=0, lt=1)
-    column_scale: bool = setting(
-        False, "Whether diffusion columns are divided by their diagonal and left so, as by the authors on CiteSeer."
-    )
+    column_scale: bool = setting(False, "Whether diffusion columns are divided by their diagonal, not normalised.")
     loop_weight: float = setting(2.0, "Weight of self-loops in the GCN of view 1; a plain GCN has 1.", ge=0)
 
 
@@ -306,9 +304,7 @@ class GraphMAESettings(MethodSection):
         train={"epochs": 300, "learning_rate": 0.001, "weight_decay": 2e-4},
         scales="links and N·features; mini-batches",
     )
-    mask_rate: float = setting(
-        0.5, "Fraction of nodes whose features are hidden.", gt=0, lt=1, search=(0.25, 0.5, 0.75)
-    )
+    mask_rate: float = setting(0.5, "Fraction of nodes with hidden features.", gt=0, lt=1, search=(0.25, 0.5, 0.75))
     replace_rate: float = setting(
         0.05, "Fraction of hidden nodes with the features of a random node.", ge=0, le=1, search=(0.0, 0.05, 0.1)
     )
