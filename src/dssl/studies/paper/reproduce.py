@@ -169,7 +169,7 @@ def write_regret(made: Made) -> list[Path]:
     return written
 
 
-def current(results: Results) -> Results:
+def current(results: Results) -> list[tuple[Entry, Record]]:
     """Leave out records of an earlier implementation in cells that have one of today's."""
     fresh = {(entry.row, entry.column) for entry, record in results if not record.outdated}
     return [
