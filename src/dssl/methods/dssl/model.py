@@ -75,7 +75,7 @@ from dssl.graph import Graph
 from dssl.methods.base import EncoderMethod, follow
 from dssl.methods.dssl import networks, objective, posterior
 from dssl.methods.dssl.additions import Additions, AdditionSettings
-from dssl.methods.dssl.networks import Head, Links, Projection
+from dssl.methods.dssl.networks import Head, Hidden, Links, Projection
 from dssl.nn import health
 from dssl.nn.batches import Batch
 from dssl.nn.encoders import Dense, Encoder
@@ -189,7 +189,8 @@ class DSSLModel(EncoderMethod):
         with torch.no_grad():
             z = projection(encoder(batch), batch.num_centres)
         log_p = objective.log_prior(v, self.prototypes, self.prototype_variance)  # Eq. 3
-        q, local, global_ = self._expectations(links, v, z, log_p)  # Eq. 6, 7
+        hidden = self.head.split(v, z)
+        q, local, global_ = self._expectations(links, v, z, log_p, hidden)  # Eq. 6, 7
 
         sums = torch.cat([torch.stack([local, global_, q.entropy]), q.by_centre.sum(dim=0), links.active])
         sums = distributed.total(sums)
@@ -202,7 +203,8 @@ class DSSLModel(EncoderMethod):
             - self.balance_weight * objective.balance(usage)
         )
         terms = {"local": local, "global": global_, "entropy": entropy}
-        for name, (weight, value) in self.additions(batch, embedding, functools.partial(self.head, v, z)).items():
+        logits = functools.partial(self.head, v, z, hidden=hidden)
+        for name, (weight, value) in self.additions(batch, embedding, logits).items():
             loss = loss + weight * value
             terms[name] = value
         if self.training:
@@ -274,17 +276,17 @@ class DSSLModel(EncoderMethod):
         return self._links[batch]
 
     def _expectations(
-        self, links: Links, v: Tensor, z: Tensor, log_p: Tensor
+        self, links: Links, v: Tensor, z: Tensor, log_p: Tensor, hidden: Hidden | None
     ) -> tuple[posterior.Posteriors, Tensor, Tensor]:
         """Return the posteriors of the links, and the local and the global term, by the chosen estimator."""
         if self.estimator == "gumbel" and not self.head.uniform:
             rows = posterior.rows(links.weights, v.device)
-            logits = self.head(v, z, *rows[:2])
+            logits = self.head(v, z, *rows[:2], hidden)
             local, global_ = objective.sampled_terms(
                 rows, logits, v, z, log_p, shift=self._shift, temperature=self.temperature
             )
             return posterior.from_rows(links.weights, logits), local, global_
-        q = self.head.posteriors(links, v, z)
+        q = self.head.posteriors(links, v, z, hidden)
         return q, objective.local_term(links, q, v, z, self.shifts()), objective.global_term(q, log_p)
 
     def shifts(self) -> Tensor:

@@ -22,6 +22,8 @@ from dssl.nn.operators import Operator
 from dssl.runtime import distributed
 from dssl.runtime.scale import Scale
 
+Hidden = tuple[Tensor, Tensor]  # parts of the head's hidden layer, of centres and of neighbours
+
 
 class Projection(nn.Module):
     """From an embedding to the unit vector in the loss: an optional projector, optional centring, length one.
@@ -100,14 +102,15 @@ class Head(nn.Module):
         self.out = Dense(dim, num_factors, bias=False)
         self.out_bias = nn.Parameter(torch.zeros(num_factors))
 
-    def split(self, v: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the hidden layer of [v; z] as a sum of a part for each end: W₁ [v; z] + b₁ = a + b."""
-        assert self.second is not None
+    def split(self, v: Tensor, z: Tensor) -> Hidden | None:
+        """Return the hidden layer of [v; z] as a sum of a part for each end: W₁ [v; z] + b₁ = a + b; none if unused."""
+        if self.second is None or self.uniform:
+            return None
         first, second = self.scale * self.first.weight, self.scale * self.second.weight  # smaller than v and z
         return torch.addmm(cast(Tensor, self.first.bias), v, first), z @ second
 
-    def forward(self, v: Tensor, z: Tensor, start: Tensor, end: Tensor) -> Tensor:
-        """Return the logits of the links from ``start`` to ``end``, shape ``(A, K)``.
+    def forward(self, v: Tensor, z: Tensor, start: Tensor, end: Tensor, hidden: Hidden | None = None) -> Tensor:
+        """Return the logits of the links from ``start`` to ``end``, shape ``(A, K)``; ``hidden`` is `split`, if known.
 
         The gradient of ``v[start]`` is summed in an order that depends on threads. `index_select`, here and elsewhere,
         has a fixed order, so that a seed gives the same bits each time.
@@ -116,21 +119,21 @@ class Head(nn.Module):
         if self.uniform:
             return v.new_zeros(start.shape[0], self.num_factors)
         if self.product:
-            hidden = self.first(self.scale * v.index_select(0, start) * z.index_select(0, end))
+            values = self.first(self.scale * v.index_select(0, start) * z.index_select(0, end))
         else:
-            first, second = self.split(v, z)
-            hidden = first.index_select(0, start) + second.index_select(0, end)
-        return cast(Tensor, self.out(torch.relu(hidden))) + self.out_bias
+            first, second = cast(Hidden, hidden or self.split(v, z))
+            values = first.index_select(0, start) + second.index_select(0, end)
+        return cast(Tensor, self.out(torch.relu(values))) + self.out_bias
 
-    def posteriors(self, links: Links, v: Tensor, z: Tensor) -> posterior.Posteriors:
+    def posteriors(self, links: Links, v: Tensor, z: Tensor, hidden: Hidden | None = None) -> posterior.Posteriors:
         """Return the sums of q (Eq. 6) over all links, without a row per link where possible."""
         if self.uniform:
             return posterior.uniform(links.weights, self.num_factors, v.device)
         if self.product:
             start, end, _ = posterior.rows(links.weights, v.device)
             return posterior.from_rows(links.weights, self(v, z, start, end))
-        hidden = self.split(v, z)
-        return posterior.from_head(links.weights, *hidden, self.out.weight.T, self.out_bias, plan=links.plan)
+        first, second = cast(Hidden, hidden or self.split(v, z))
+        return posterior.from_head(links.weights, first, second, self.out.weight.T, self.out_bias, plan=links.plan)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -97,7 +97,8 @@ class FeatureDecoder(Decoder):
         """Return the targets of the centres, shape ``(C, width)``; missing columns are zeros."""
         if self.targets is not None:
             return super().targets_of(batch)
-        return (batch.x @ cast(Tensor, self.basis))[: batch.num_centres]
+        x = batch.x[: batch.num_centres] if isinstance(batch.x, Tensor) else batch.x
+        return (x @ cast(Tensor, self.basis))[: batch.num_centres]
 
 
 class LinkDecoder(Decoder):
