@@ -118,6 +118,6 @@ def test_repeated_edges_are_counted_on_request() -> None:
 def test_a_column_that_may_be_the_weight_is_named() -> None:
     edges = {"source": ["a"], "target": ["b"], "amount": [3.0], "rel": ["pays"]}
     assert [str(change) for change in dssl.from_tables(edges, kind_column="rel").history] == [
-        "1 edge columns left out: 'amount' (--weight-column)"
+        "1 edge column left out: 'amount' (--weight-column)"
     ]
     assert not dssl.from_tables(edges, kind_column="rel", weight_column="amount").history

@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from scipy import sparse
 
+import dssl
 from dssl.config.schema import ReadOptions
 from dssl.data.inspection import inspect
 
@@ -63,3 +65,24 @@ def test_the_spectrum_of_homophily_needs_no_labels() -> None:
     assert similar["directions"] >= 1
     assert similar["largest"] > 0.2
     assert mixed is None or mixed["largest"] < similar["largest"]
+
+
+def test_a_column_that_may_be_the_label_is_named(options: ReadOptions) -> None:
+    table = Path(str(options.nodes))
+    rows = "".join(f"{i},{i % 2 if i < 20 else ''},{i % 5}\n" for i in range(60))
+    table.write_text("id,is fraud,office\n" + rows)
+    note = "1 feature column may be the label: 'is fraud' (--label-column 'is fraud')"
+    assert note in inspect(options).changes
+    labelled = inspect(options.model_copy(update={"label_column": "is fraud"}))
+    assert not any("may be the label" in change for change in labelled.changes)
+
+
+def test_lists_of_strings_are_words() -> None:
+    tags = [["new", "card"], [], None, ["card"]]
+    graph = dssl.from_tables(
+        {"source": ["a", "b", "c"], "target": ["b", "c", "d"]}, nodes={"id": list("abcd"), "tags": tags}
+    )
+    assert graph.encoding is not None
+    assert [column.kind for column in graph.encoding.columns] == ["text"]
+    assert sparse.issparse(graph.x)
+    assert graph.x.sum(axis=1).tolist() == [2, 0, 0, 1]

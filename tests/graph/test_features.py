@@ -218,7 +218,7 @@ def test_a_bad_value_is_named(column, row, message):
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        (pa.array([["x"], ["y"]]), "'a' is of type list<"),
+        (pa.array([[["x"]], [["y"]]]), "'a' is of type list<"),
         (pa.array([1e308, -1e308, 1e308]), "scale it down"),
     ],
 )

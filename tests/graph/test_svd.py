@@ -77,3 +77,12 @@ def test_symmetric_components_of_a_matrix_of_low_rank() -> None:
     found, vectors = svd.symmetric_components(lambda q: matrix @ q, 100, 4, seed=0)
     np.testing.assert_allclose(np.sort(np.abs(found)), [0, 0, 2, 2], atol=1e-5)
     assert np.isfinite(vectors).all()
+
+
+def test_products_of_low_rank_have_zeros_in_place_of_rounding_errors() -> None:
+    draw = np.random.default_rng(0)
+    low = sparse.csr_array((draw.random((400, 3)) @ draw.random((3, 300))).astype(np.float32))
+    product = svd.smoothed(low, sparse.csr_array(sparse.eye_array(400, dtype=np.float32)))
+    first, second = (truncated_svd(product, 20) for _ in range(2))
+    assert (np.abs(first).max(axis=0) > 0).tolist() == [True] * 3 + [False] * 17
+    assert np.array_equal(first, second)

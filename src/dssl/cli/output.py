@@ -242,9 +242,11 @@ def inspection(found: Inspection) -> None:
         f"components {shown['components']:,}, isolated nodes {shown['isolated_nodes']:,}; degree quantiles {quantiles}"
     )
     if found.spectrum is not None:
+        count, ends = found.spectrum["directions"], [found.spectrum[end] for end in ("smallest", "largest")]
         out.print(
-            f"homophily without labels: {found.spectrum['directions']} directions of the features above chance, "
-            f"from {found.spectrum['smallest']:+.2f} to {found.spectrum['largest']:+.2f} (docs/topics.md)"
+            f"homophily without labels: {count} direction{'' if count == 1 else 's'} of the features above chance"
+            + (f", from {ends[0]:+.2f} to {ends[1]:+.2f}" if count else "")
+            + " (docs/topics.md)"
         )
     for change in found.changes:
         out.print(escape(change))

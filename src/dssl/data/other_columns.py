@@ -1,8 +1,12 @@
-"""Columns of an edge list that are not read, each with the option that would read it."""
+"""Columns that may have another role than they get, each with the option that gives it to them."""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
+
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dssl.data.columns import Columns
 from dssl.data.edge_list import EdgeColumns
@@ -12,6 +16,7 @@ from dssl.graph.column_fit import is_text, kind_of, plain
 
 SAMPLE = 1000  # rows that decide the role of a column
 MOST_SHOWN = 5
+FEW_CLASSES = 20  # different values of a column up to which it may be the label
 FEW = 50  # different values of a sample up to which a column may be the kind of edges
 
 
@@ -31,7 +36,21 @@ def unused_columns(edges: Columns, columns: EdgeColumns) -> tuple[Change, ...]:
         role = "" if block is None else _role(plain(block[name].slice(0, SAMPLE), name))
         shown.append(f"{name!r} (--{role}-column)" if free.get(role) else repr(name))
     listed = ", ".join(shown) + (", …" if len(rest) > MOST_SHOWN else "")
-    return (Change(f"edge columns left out: {listed}", len(rest)),)
+    return (Change(f"edge column{'' if len(rest) == 1 else 's'} left out: {listed}", len(rest)),)
+
+
+def possible_labels(table: pa.Table, names: Sequence[str]) -> tuple[Change, ...]:
+    """Return a note for each feature column that may be the label: few different values, most rows without one."""
+    found = []
+    for name in names:
+        if name not in table.column_names or pa.types.is_nested(table[name].type):
+            continue
+        values = table[name]
+        values = pc.if_else(pc.equal(values, ""), None, values) if is_text(values.type) else values
+        if 2 * values.null_count > len(values) and 2 <= pc.count_distinct(values).as_py() <= FEW_CLASSES:
+            option = f"--label-column {shlex.quote(name)}"
+            found.append(Change(f"feature column may be the label: {name!r} ({option})", 1))
+    return tuple(found)
 
 
 def _role(values: pa.Array) -> str:

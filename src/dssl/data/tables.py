@@ -33,7 +33,7 @@ from dssl.data.edge_list import (
 )
 from dssl.data.feature_blocks import LONG, encode_blocks
 from dssl.data.graphml import read_graphml
-from dssl.data.other_columns import unused_columns
+from dssl.data.other_columns import possible_labels, unused_columns
 from dssl.data.standard_input import STDIN
 from dssl.data.times import Keep, Times
 from dssl.errors import GraphError
@@ -285,6 +285,9 @@ def read_node_table(nodes: Columns, options: ReadOptions, encoding: Encoding | N
         raise GraphError(f"{nodes.title}: {error}") from None
     names_of_classes = classes if y is not None else None
     notes = tuple(Change(f"column left out: {column.name!r}, {column.note}", 1) for column in fitted.ignored)
+    if label is None:
+        free = () if encoding is not None or options.feature_columns is not None else chosen
+        notes += possible_labels(table, free)
     if x is None:
         return NodeTable(ids, None, None, y, names_of_classes, None, notes)
     return NodeTable(ids, x, names, y, names_of_classes, fitted, notes)

@@ -1,7 +1,8 @@
 """Decide the type of a column of a node table, and learn its encoding, block by block.
 
-A column is a number, a flag, a category, text, a date or a list of numbers by its Arrow type and its values. Columns
-without information for other nodes are left out, with a note: empty ones, constants and identifiers.
+A column is a number, a flag, a category, text, a date or a list of numbers by its Arrow type and its values; a list of
+strings is text. Columns without information for other nodes are left out, with a note: empty ones, constants and
+identifiers.
 """
 
 from __future__ import annotations
@@ -52,6 +53,11 @@ def is_number(kind: pa.DataType) -> bool:
 def is_list(kind: pa.DataType) -> bool:
     """Whether an Arrow type is a kind of list."""
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def is_words(kind: pa.DataType) -> bool:
+    """Whether an Arrow type is a kind of list of strings, such as tags."""
+    return is_list(kind) and is_text(kind.value_type)
 
 
 def plain(column: pa.ChunkedArray | pa.Array, name: str = "") -> pa.Array:
@@ -109,7 +115,9 @@ def seconds_of(name: str, values: pa.Array) -> NDArray[np.float64]:
 
 
 def texts_of(name: str, values: pa.Array) -> pa.Array:
-    """Return any column of single values as text, '' as missing."""
+    """Return a column of single values, or of lists of text as their words, as text; '' is missing."""
+    if is_words(values.type):
+        values = pc.binary_join(values.cast(pa.list_(pa.string())), " ")
     try:
         text = values.cast(pa.string())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -195,7 +203,7 @@ class ColumnFit:
         return self._textual()
 
     def _decide(self, values: pa.Array) -> None:
-        self.kind = kind_of(values)
+        self.kind = "text" if is_words(values.type) else kind_of(values)
         if self.kind is None and not is_text(values.type):
             raise GraphError(
                 f"column {self.name!r} is of type {values.type}, which has no meaning as a feature; turn it into "
@@ -252,7 +260,7 @@ class ColumnFit:
         assert self._values is not None
         if self._chosen and self.kind == "category":
             return self._category()
-        if self._chosen:
+        if self._chosen or self.kind == "text":
             return Column(self.name, "text", length=HASHED)
         if distinct == 1 and not self.missing:
             return self._left_out(f"it is constant: {self._values[0].as_py()!r}")

@@ -216,7 +216,10 @@ def _by_products(matrix: Product, dim: int, seed: int) -> tuple[NDArray[Any], ND
     )
     u, s, v = svds(operator, k=dim, v0=rng.stream(seed, "svd").standard_normal(least, dtype=np.float32))
     order = np.argsort(-s, kind="stable")
-    return u[:, order], s[order], v[order].T
+    u, s, v = u[:, order], s[order], v[order].T
+    # Below its rank a matrix has directions of rounding errors, which ARPACK starts at random.
+    real = s > s[0] * np.finfo(np.float32).eps * np.sqrt(max(matrix.shape))
+    return u * real, s * real, v * real
 
 
 def signs(columns: NDArray[Any]) -> NDArray[Any]:

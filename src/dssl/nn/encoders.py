@@ -265,7 +265,7 @@ class Hops(Encoder):
             if torch.is_grad_enabled() or not alike:
                 return self.joined(self._from_averages(batch.x, batch.averages), batch.num_centres)
             # Rows are independent, and hidden values of a few rows stay in the cache.
-            rows = zip(cast(Tensor, batch.x).split(ROWS), batch.averages.split(ROWS), strict=True)
+            rows = zip(*(torch.split(part, ROWS) for part in (cast(Tensor, batch.x), batch.averages)), strict=True)
             return torch.cat([self.joined(self._from_averages(*part)) for part in rows])
         parts = []
         for hop, block in enumerate(self.blocks):
