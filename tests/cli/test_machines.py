@@ -51,6 +51,54 @@ def test_results_are_one_json_object(call: Any, folder: Path) -> None:  # noqa: 
     assert len(call("similar", "runs/j", "n3").splitlines()) == 10
 
 
+JSON = {  # arguments of each command, and the keys of its object
+    "pack": (
+        ("edges.csv", "--nodes", "nodes.csv", "-o", "packed"),
+        {"folder", "nodes", "edges", "features", "changes"},
+    ),
+    "embed": (("runs/mine", "-o", "v.csv"), {"file", "vectors", "dim"}),
+    "factors": (("runs/mine", "-o", "f.csv"), {"file", "nodes_file", "links", "factors", "names"}),
+    "report": (("runs/mine",), {"file", "bytes"}),
+    "explore": (("runs/mine", "--export", "site"), {"folder", "files", "bytes"}),
+    "datasets": ((), {"datasets"}),
+    "methods": ((), {"methods"}),
+    "methods dgi": ((), {"settings", "citation"}),
+    "recipes": ((), {"recipes"}),
+    "recipes dgi": ((), {"recipe", "datasets"}),
+    "settings": ((), {"settings"}),
+    "config check": (("runs/mine/config.toml",), {"file", "method", "settings"}),
+    "inspect": (("edges.csv", "--nodes", "nodes.csv"), {"summary", "columns", "changes", "spectrum"}),
+    "tune": (
+        ("edges.csv", "--nodes", "nodes.csv", "--trials", "1", "--epochs", "1"),
+        {"criterion", "value", "settings", "recipe", "trials", "failed"},
+    ),
+    "compare": (
+        ("edges.csv", "--nodes", "nodes.csv", "--methods", "sanity", "--seeds", "1", "--splits", "2"),
+        {"graph", "measure", "rows", "failed", "files"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", JSON)
+def test_every_command_prints_one_json_object_on_request(name: str, call: Any) -> None:
+    arguments, keys = JSON[name]
+    found = json.loads(call(*name.split(), *arguments, "--json"))
+    assert keys <= set(found)
+    if name == "compare":
+        assert {row["method"] for row in found["rows"]} >= {"raw"}
+        assert all(isinstance(row["mean"], float) for row in found["rows"])
+
+
+def test_commands_without_a_result_have_no_json() -> None:
+    import typer.main
+
+    from dssl.cli import app
+
+    known = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    without = {name for name, each in known.items() if "as_json" not in {option.name for option in each.params}}
+    assert without == {"card", "config"}
+
+
 def test_a_numeric_target_is_evaluated_by_r2(call: Any, folder: Path) -> None:  # noqa: F811
     rows = "".join(f"n{i},{i / 3}\n" for i in range(18))
     (folder / "price.csv").write_text("id,price\n" + rows)

@@ -15,6 +15,7 @@ from dssl.cli.app import (
     Directed,
     Encoder,
     Epochs,
+    Json,
     Labels,
     Measure,
     Method,
@@ -58,13 +59,14 @@ def tune(
     config: ConfigFile = None,
     seed: Seed = None,
     read: Read,
+    as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Search for settings on a graph and write the best as a recipe for `dssl fit`; the same command resumes.
 
     Settings that are given are the same in every trial, the others of the search space are varied.
     """
-    from dssl.cli import output, progress
+    from dssl.cli import json_output, output, progress
     from dssl.config.fields import locate
     from dssl.config.resolve import resolve
     from dssl.runs import run_folder
@@ -97,7 +99,10 @@ def tune(
             command=shlex.join(["dssl", *sys.argv[1:]]),
             on_trial=shown.trial,
         )
-    output.tuned(outcome, graph=resolved.graph, select=select, quiet=quiet)
+    if as_json:
+        json_output.tuned(outcome, select)
+    else:
+        output.tuned(outcome, graph=resolved.graph, select=select, quiet=quiet)
 
 
 @app.command(rich_help_panel=PANEL)
@@ -123,13 +128,14 @@ def compare(
     ] = None,
     read: Read,
     directed: Directed = None,
+    as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Train several methods on a graph and write one table; the same command resumes.
 
     Accuracy, NMI, time and memory of each method and of the training-free baselines.
     """
-    from dssl.cli import output, progress
+    from dssl.cli import json_output, output, progress
     from dssl.config.resolve import parse, resolve
     from dssl.data.load import with_full_paths
     from dssl.runs import run_folder
@@ -163,6 +169,9 @@ def compare(
             on_plan=shown.plan,
             on_record=shown.record,
         )
+    if as_json:
+        json_output.comparison(found, written)
+        return
     if not quiet:
         output.comparison(found)
     for path in written:
@@ -197,10 +206,11 @@ def reproduce(
     ] = False,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the tables and records.")] = Path("results"),
     workers: Workers = 0,
+    as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Reproduce the paper's tables and figures; only missing runs are trained."""
-    from dssl.cli import progress
+    from dssl.cli import json_output, progress
     from dssl.studies.paper.plans import Options
     from dssl.studies.paper.reproduce import STUDIES
     from dssl.studies.paper.reproduce import reproduce as make
@@ -213,10 +223,14 @@ def reproduce(
         rows=parts(rows),
         budgets=parts(budget),
     )
+    files: list[Path] = []
     for name in STUDIES if "all" in what else what:
         with progress.Progress(name, quiet=quiet) as shown:
             written = make(
                 name, options, out, workers=workers, stored=stored, on_plan=shown.plan, on_record=shown.record
             )
-        for path in written:
+        files += written
+        for path in () if as_json else written:
             typer.echo(path)
+    if as_json:
+        json_output.print_json({"files": files})

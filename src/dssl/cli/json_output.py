@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
+from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from dssl.runs import run_folder, workflow
+
+if TYPE_CHECKING:
+    from dssl.config.fields import Setting
+    from dssl.studies.compare import Comparison
+    from dssl.studies.tune import Outcome
 
 
 def print_json(value: object) -> None:
@@ -56,3 +65,67 @@ def info(folder: Path) -> None:
             "bytes": run_folder.sizes(folder),
         }
     )
+
+
+def comparison(found: Comparison, files: list[Path]) -> None:
+    """Print methods side by side as one JSON object, with the figures of ``results.csv``."""
+    rows = list(csv.DictReader(io.StringIO(found.csv())))
+    figures = [{name: _number(text) for name, text in row.items()} for row in rows]
+    shown = {"graph": found.graph, "measure": found.measure, "rows": figures, "failed": list(found.failed)}
+    print_json({**shown, "files": files})
+
+
+def _number(text: str) -> float | str | None:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        return text
+
+
+def tuned(found: Outcome, select: str) -> None:
+    """Print the result of a search as one JSON object."""
+    best = {"criterion": select, "value": found.value, "settings": found.changes, "recipe": found.recipe}
+    print_json({**best, "trials": found.done, "failed": found.failed})
+
+
+def datasets(name: str | None) -> None:
+    """Print the known graphs, or one of them compared with the paper's figures, as one JSON object."""
+    from dssl.data import datasets as known
+
+    if name is None:
+        print_json({"datasets": known.catalogue()})
+    else:
+        print_json({"name": known.find(name).name, "figures": [asdict(row) for row in known.compare(name)]})
+
+
+def methods(only: str | None) -> None:
+    """Print the methods, or one of them with its settings, as one JSON object."""
+    from dssl.config.fields import settings_of
+    from dssl.config.methods import METHODS
+
+    shown = METHODS if only is None else {only: METHODS[only]}
+    found = {name: asdict(method.traits) for name, method in shown.items()}
+    print_json({"methods": found} if only is None else {**found[only], "settings": _settings(settings_of(only))})
+
+
+def recipes(name: str | None) -> None:
+    """Print the packaged recipes, or one of them, as one JSON object."""
+    from dssl.config import recipes as packaged
+
+    if name is None:
+        print_json({"recipes": {each: packaged.read_recipe(each).header.model_dump() for each in packaged.recipes()}})
+    else:
+        found = packaged.read_recipe(packaged.split_recipe(name)[0])
+        print_json({"recipe": found.header.model_dump(), **found.tables, "datasets": found.datasets})
+
+
+def settings() -> None:
+    """Print every setting as one JSON object."""
+    from dssl.config.fields import every_setting
+
+    print_json({"settings": _settings(every_setting())})
+
+
+def _settings(rows: Iterable[Setting]) -> list[dict[str, Any]]:
+    names = ("path", "value", "allowed", "help", "method")
+    return [{name: getattr(row, name) for name in names} for row in rows]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -51,15 +52,19 @@ def report(
         typer.Option("--out", "-o", metavar="FILE", help="Output file; default RUN/report.html, or comparison.html."),
     ] = None,
     show_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Write a run, or a comparison of several, as one self-contained HTML page."""
-    from dssl.cli import progress
+    from dssl.cli import json_output, progress
     from dssl.report import page as pages
 
     with progress.Progress(quiet=quiet) as shown:
         path = pages.write(folders, out, on_stage=shown.stage)
-    typer.echo(f"{path}" if quiet else f"{path}: {path.stat().st_size / 1e6:.1f} MB, open it in a browser")
+    if as_json:
+        json_output.print_json({"file": str(path), "bytes": path.stat().st_size})
+    else:
+        typer.echo(f"{path}" if quiet else f"{path}: {path.stat().st_size / 1e6:.1f} MB, open it in a browser")
     if show_it:
         import webbrowser
 
@@ -75,23 +80,30 @@ def explore(
     export: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder to export the page to, for any web server.")
     ] = None,
+    as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Explore a run in the browser: a map of all nodes, and the factors of every link."""
-    from dssl.cli import progress
+    from dssl.cli import json_output, progress
+    from dssl.errors import ConfigError
     from dssl.explore import pages
     from dssl.explore import server as explore_server
     from dssl.explore import view as views
 
     if export is not None:
         pages.check_empty(export)
+    elif as_json:
+        raise ConfigError("--json applies to an exported page; give its folder with --export")
     with progress.Progress(quiet=quiet) as shown:
         view = views.of_run(folder, on_stage=shown.stage)
         count, size = (0, 0) if export is None else pages.export(view, export, on_part=shown.stage)
     if export is None:
         explore_server.serve(view, port=port, browser=browser, say=typer.echo)
+    elif as_json:
+        json_output.print_json({"folder": str(export), "files": count, "bytes": size})
     else:
-        typer.echo(f"{export}: {count:,} files, {size / 1e6:,.1f} MB; try it with: python -m http.server -d {export}")
+        server = shlex.join(["python", "-m", "http.server", "-d", str(export)])
+        typer.echo(f"{export}: {count:,} files, {size / 1e6:,.1f} MB; try it with: {server}")
 
 
 @app.command(rich_help_panel=PANEL)
@@ -114,20 +126,34 @@ def inspect(
 
 
 @app.command(rich_help_panel=PANEL)
-def datasets(name: Annotated[str | None, typer.Argument(help="Data set to show in full.")] = None) -> None:
+def datasets(
+    name: Annotated[str | None, typer.Argument(help="Data set to show in full.")] = None, *, as_json: Json = False
+) -> None:
     """List the data sets with sizes and homophily, or compare one with the published figures."""
-    from dssl.cli import output
+    from dssl.cli import json_output, output
 
-    output.datasets(name)
+    if as_json:
+        json_output.datasets(name)
+    else:
+        output.datasets(name)
 
 
 @app.command(rich_help_panel=PANEL)
 def methods(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Method to show with its settings.")] = None,
+    *,
+    as_json: Json = False,
 ) -> None:
     """List the methods for `dssl fit --method` and their properties."""
-    from dssl.cli import output
+    from dssl.cli import json_output, output
+    from dssl.config.methods import METHODS
+    from dssl.errors import ConfigError, nearest
 
+    if name is not None and name not in METHODS:
+        raise ConfigError(f"unknown method {name!r}{nearest(name, METHODS) or '; see `dssl methods`'}")
+    if as_json:
+        json_output.methods(name)
+        return
     output.methods(name)
     if name is not None:
         print_settings(name)
@@ -136,12 +162,16 @@ def methods(
 @app.command(rich_help_panel=PANEL)
 def recipes(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Recipe to print as a file.")] = None,
+    *,
+    as_json: Json = False,
 ) -> None:
     """List the published settings for `dssl fit --recipe`, with the published accuracies."""
-    from dssl.cli import output
+    from dssl.cli import json_output, output
     from dssl.config import recipes as packaged
 
-    if name is None:
+    if as_json:
+        json_output.recipes(name)
+    elif name is None:
         output.recipes()
     else:
         typer.echo(packaged.recipe_text(packaged.split_recipe(name)[0]), nl=False)
@@ -157,24 +187,37 @@ def _configuration() -> None:
 
 
 @configuration.command()
-def check(file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="File with settings, or a recipe.")]) -> None:
+def check(
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="File with settings, or a recipe.")],
+    *,
+    as_json: Json = False,
+) -> None:
     """Check a configuration file without training; all problems are in one line."""
+    from dssl.cli import json_output
     from dssl.config.fields import changed
     from dssl.config.resolve import resolve
 
     found = resolve({}, file=file)
+    if as_json:
+        json_output.print_json({"file": str(file), "method": found.method.name, "settings": changed(found)})
+        return
     others = ", ".join(f"{path}={value}" for path, value in changed(found).items())
     typer.echo(f"{file}: valid, method {found.method.name}; {others or 'all settings have their defaults'}")
 
 
 @app.command(rich_help_panel=PANEL)
 def settings(
-    *, markdown: Annotated[bool, typer.Option("--markdown", help="Markdown, as in docs/configuration.md.")] = False
+    *,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Markdown, as in docs/configuration.md.")] = False,
+    as_json: Json = False,
 ) -> None:
     """List every setting with its values, default and meaning."""
+    from dssl.cli import json_output
     from dssl.config.reference import reference
 
-    if markdown:
+    if as_json:
+        json_output.settings()
+    elif markdown:
         typer.echo(reference(), nl=False)
     else:
         print_settings()

@@ -18,7 +18,7 @@ from dssl.cli.progress import line, number
 from dssl.config.fields import changed
 from dssl.config.toml import to_toml
 from dssl.data.load import FOR_FILES
-from dssl.errors import ConfigError, DsslError, nearest
+from dssl.errors import DsslError
 from dssl.model.storage import FEATURES
 from dssl.runs import records, run_folder, workflow
 
@@ -291,8 +291,6 @@ def methods(only: str | None = None) -> None:
     """Print the methods, or one of them, with the abilities of each."""
     from dssl.config.methods import METHODS
 
-    if only is not None and only not in METHODS:
-        raise ConfigError(f"unknown method {only!r}{nearest(only, METHODS) or '; see `dssl methods`'}")
     traits = ("inductive", "features", "directed", "weighted")
     table = Table("name", *traits, "a step costs", "published", box=None, pad_edge=False)
     for name in METHODS if only is None else (only,):

@@ -134,9 +134,11 @@ def pack(
     overwrite: Overwrite = False,
     read: Read,
     directed: Directed = None,
+    as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Write a graph as a folder of arrays that fit and embed read from disk block by block."""
+    from dssl.cli import json_output
     from dssl.data.load import read_graph
     from dssl.errors import RunError
     from dssl.graph import packed
@@ -147,7 +149,9 @@ def pack(
         raise RunError("no graph is named; give a file of edges, any other graph, or with --check a packed one")
     if check:
         total = packed.check(options.source)
-        if not quiet:
+        if as_json:
+            json_output.print_json({"folder": options.source, "bytes": total})
+        elif not quiet:
             typer.echo(f"{options.source}: {total:,} bytes, all checksums match")
         return
     if out is None:
@@ -156,5 +160,8 @@ def pack(
         options = options.model_copy(update={"directed": directed})
     made = read_graph(options, encoding=None if like is None else transform.encoding_of(like))
     packed.pack(made, out, overwrite=overwrite)
-    if not quiet:
+    if as_json:
+        sizes = {"nodes": made.num_nodes, "edges": made.num_edges, "features": made.num_features}
+        json_output.print_json({"folder": str(out), **sizes, "changes": list(map(str, made.history))})
+    elif not quiet:
         typer.echo("\n".join([f"{out}: {made}", *map(str, made.history)]))

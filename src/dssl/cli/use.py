@@ -106,6 +106,7 @@ def embed(
     ] = "list",
     separate: Separate = False,
     read: Read,
+    as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Write the vectors of a run, of new nodes, or of another graph.
@@ -113,6 +114,7 @@ def embed(
     Edge files hold new edges and new nodes: the vectors of the new nodes are computed in the context of the fitted
     graph. Any other GRAPH, and files with --separate, are a whole graph with the same feature columns.
     """
+    from dssl.cli import json_output
     from dssl.runs import transform
 
     options = other_graph(read)
@@ -121,8 +123,10 @@ def embed(
     else:
         vectors = transform.embed(folder, options, on_note=note)
     vectors.save(out, layout=cast("Layout", layout))
-    if not quiet:
-        count, dim = vectors.values.shape
+    count, dim = vectors.values.shape
+    if as_json:
+        json_output.print_json({"file": str(out), "vectors": count, "dim": dim})
+    elif not quiet:
         typer.echo(f"{out}: {count:,} vectors of length {dim}")
 
 
@@ -194,12 +198,14 @@ def factors(
     ] = False,
     separate: Separate = False,
     read: Read,
+    as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Write the probability of each factor on each link of the fitted graph, of new nodes, or of another graph.
 
     GRAPH and --separate are as for embed; of new nodes, all links are written.
     """
+    from dssl.cli import json_output
     from dssl.runs import transform
 
     options = other_graph(read)
@@ -209,14 +215,20 @@ def factors(
         found = transform.factors(folder, options, on_note=note)
     if kinds:
         count = transform.save_kinds(folder, found, out)
-        if not quiet:
+        if as_json:
+            json_output.print_json({"file": str(out), "links": count})
+        elif not quiet:
             typer.echo(f"{out}: kinds of {count:,} links")
         return
     found.save(out, nodes=nodes_out, layout=cast("Layout", layout))
-    if not quiet:
-        count, number = found.links.shape
+    count, number = found.links.shape
+    names = [str(each) for each in (found.describe() if found.graph is not None else ())]
+    if as_json:
+        files = {"file": str(out), "nodes_file": None if nodes_out is None else str(nodes_out)}
+        json_output.print_json({**files, "links": count, "factors": number, "names": names})
+    elif not quiet:
         typer.echo(f"{out}: {number} factors on {count:,} links, by default in both directions")
         if nodes_out is not None:
             typer.echo(f"{nodes_out}: {number} factors at {len(found.nodes):,} nodes")
-        for each in found.describe() if found.graph is not None else ():
+        for each in names:
             typer.echo(each)
