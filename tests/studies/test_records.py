@@ -30,3 +30,10 @@ def test_a_complete_line_without_an_end_of_line_is_kept(tmp_path: Path) -> None:
     append(path, record("b"))
     assert [one.key for one in records(tmp_path)] == ["a", "b"]
     assert path.read_bytes().count(b"\n") == 2
+
+
+def test_a_preset_may_have_changed_since_a_record_without_its_settings() -> None:
+    first = Record(key="a", graph="g", row="full, as printed", settings={"preset": "paper"})
+    assert first.outdated
+    assert not first.model_copy(update={"resolved": {"method.name": "dssl"}}).outdated
+    assert not Record(key="a", graph="g", row="paper-terms", settings={"recipe": "paper-terms"}).outdated

@@ -114,7 +114,9 @@ class Record(BaseModel):
 
     @property
     def outdated(self) -> bool:
-        """Whether the method's implementation has changed since."""
+        """Whether the method's implementation has changed since; so may a preset of a record without its settings."""
+        if self.resolved is None and "preset" in self.settings:
+            return True
         name = (self.resolved or {}).get("method.name", self.row)  # the first records have no settings
         return name in METHODS and METHODS[name].traits.revision > self.revision
 

@@ -10,6 +10,7 @@ from dssl.config.recipes import read_recipe, recipes
 from dssl.data.catalogue import DATASETS
 from dssl.data.datasets import available, find
 from dssl.studies.entries import (
+    AS_PRINTED,
     PAPER_TERMS,
     QUICK,
     QUICK_SPLITS,
@@ -37,7 +38,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
 }
 ABLATION_GRAPHS = ("texas", "cornell-2020", "cora")
 BASES: dict[str, dict[str, Any]] = {
-    "as printed": {"preset": "paper"},
+    AS_PRINTED: {"preset": "paper"},
     PAPER_TERMS: {"recipe": PAPER_TERMS},
     "raw features": {"features": "raw"},
 }
