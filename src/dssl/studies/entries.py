@@ -16,7 +16,7 @@ from dssl.studies.results_table import Cell
 SANITY = ("majority", "raw", "smoothed", "hops", "adjacency", "random-encoder")
 QUICK: dict[str, Any] = {"epochs": 10}  # settings of every training of a smoke test
 QUICK_SPLITS = 3
-# Columns of DSSL beside the default: our loss on the paper's encoder, the paper's Algorithm 1, our trained vector.
+# Columns of DSSL in addition to the default: our loss on the paper's encoder, Algorithm 1, our trained vector.
 PAPER_TERMS, AS_PRINTED, TRAINED = "paper-terms", "as printed", "dssl, trained part"
 Printed = Mapping[tuple[str, str], tuple[float, float]]
 

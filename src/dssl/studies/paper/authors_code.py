@@ -30,7 +30,7 @@ class OnPublicSplits:
                 continue
             gap = cell.mean - ours
             spread = max(cell.over_seeds, SPREAD)
-            word = beside(gap, spread)
+            word = verdict(gap, spread)
             printed = "" if cell.printed is None else f"{cell.printed[0]:.1f}"
             there = "" if cell.printed is None else f"{own - cell.printed[0]:+.1f}"
             figures = [printed, f"{own:.1f}", there, f"{ours:.1f}", cell.text, f"{gap:+.1f}", word]
@@ -64,7 +64,7 @@ class OnRandomSplits:
             if (graph, method) in cells:
                 cell = cells[graph, method]
                 gap, error = cell.mean - theirs, cell.over_splits / math.sqrt(len(cell.values[0]))
-                word = beside(gap, max(math.hypot(cell.over_seeds, error), SPREAD))
+                word = verdict(gap, max(math.hypot(cell.over_seeds, error), SPREAD))
                 rows.append([graph, method, str(columns), f"{theirs:.1f}", cell.text, f"{gap:+.1f}", word])
         if not rows:
             return []
@@ -77,10 +77,10 @@ class OnRandomSplits:
         return ["", "## Authors' code on random splits", "", note, "", *markdown_rows(header, rows)]
 
 
-def beside(gap: float, spread: float) -> str:
-    """In words, how ours stands beside the authors' code.
+def verdict(gap: float, spread: float) -> str:
+    """Whether ours is level with the authors' code, above or below, in words.
 
-    >>> beside(-0.4, 0.5), beside(0.6, 0.5), beside(-0.6, 0.5)
+    >>> verdict(-0.4, 0.5), verdict(0.6, 0.5), verdict(-0.6, 0.5)
     ('level', 'above', 'ours is below')
     """
     return "level" if abs(gap) <= spread else "above" if gap > 0 else "ours is below"
