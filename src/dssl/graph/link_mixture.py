@@ -10,7 +10,8 @@ and expectation maximisation weights both. Otherwise a reason that joins two kin
 A round of *context* adds columns: for either end, whether its other links have each group, as their first end and as
 their second (the sum of their posteriors, at most 1), and fits again. The mixture is fitted to a sample of links, and
 then applied to all links by blocks. The result is one posterior per link, the same for both directions of an undirected
-one.
+one. Of directed graphs with at most `SEVERAL` links, it is the consensus of several mixtures
+(`dssl.graph.link_consensus`).
 
 Where the features alone form clear groups of pairs (K groups explain more than `CLEAR` of the variance of the
 components), the other blocks are left out: they would only add noise.
@@ -26,6 +27,7 @@ from scipy.special import logsumexp
 
 from dssl import rng
 from dssl.graph import Graph
+from dssl.graph.link_consensus import FINE, consensus
 from dssl.graph.link_description import Floats, LinkDescription, Places, Scaling
 from dssl.runtime import out_of_core
 from dssl.runtime.scale import IN_MEMORY, Scale
@@ -37,6 +39,7 @@ STARTS, ITERATIONS, HARD = 4, 60, 8
 TOLERANCE = 1e-4  # of the mean log-likelihood, where the iteration ends
 CANDIDATES = 8  # links tried for each further centre: greedy k-means++
 ROUNDS = 4
+MEMBERS, SEVERAL = 4, 50_000  # mixtures of which the consensus is taken, in graphs with at most so many links
 # Square roots of the total variances of blocks; chosen on six packages of Python code, as is the limit of the context.
 WEIGHTS = {"pair": 1.4, "roles": 0.7, "overlap": 2.0}
 SMALLEST = np.float32(-60)  # logarithm of a posterior
@@ -94,13 +97,16 @@ def shares_of(joint: Floats) -> tuple[Floats, float]:
     return np.where(logs > SMALLEST, np.exp(np.maximum(logs, SMALLEST)), np.float32(0)), float(total.mean())
 
 
-def fit(readings: Floats, size: int, *, seed: int, shares: Floats | None = None) -> tuple[Mixture, float]:
+def fit(
+    readings: Floats, size: int, *, seed: int, number: int = 0, shares: Floats | None = None
+) -> tuple[Mixture, float]:
     """Fit a mixture of ``size`` components: the best of several starts, or from given posteriors.
 
     Args:
         readings: descriptions of links, shape ``(R, M, D)``.
         size: number of components K.
         seed: seed of the starts.
+        number: number of the mixture; each has other starts.
         shares: posteriors to start from, shape ``(R, M, K)``.
 
     Returns:
@@ -108,7 +114,8 @@ def fit(readings: Floats, size: int, *, seed: int, shares: Floats | None = None)
     """
     if shares is not None:
         return _maximise(readings, Mixture.from_shares(readings, shares))
-    fits = (_maximise(readings, _start(readings, size, rng.stream(seed, "link mixture", n))) for n in range(STARTS))
+    starts = (rng.stream(seed, "link mixture", number * STARTS + n) for n in range(STARTS))
+    fits = (_maximise(readings, _start(readings, size, draw)) for draw in starts)
     return max(fits, key=lambda fit: fit[1])
 
 
@@ -165,7 +172,7 @@ class LinkGroups:
     Attributes:
         posteriors: probability of each group, a row per link in the order of the graph's rows without self loops, of
             which an undirected graph has those with i < j, shape ``(L, K)``.
-        likelihood: mean log-likelihood of a link by the last fit.
+        likelihood: mean log-likelihood of a link by the last mixture.
         blocks: names of the columns of each block that was used.
     """
 
@@ -184,17 +191,27 @@ class LinkGroups:
         self._sums: tuple[Floats, Floats] | None = None
         if count and "components" in self._description.blocks and self._explained(sample, seed) > CLEAR:
             rounds, self._description.blocks = 0, {"components": self._description.blocks["components"]}
-        for turn in range(rounds + 1 if count else 0):
+        several = graph.directed and rounds > 0 and size > 1 and FINE * size <= count <= SEVERAL
+        found = [self._member(sample, rounds, seed, number) for number in range(MEMBERS if several else min(count, 1))]
+        self.blocks = self._description.blocks
+        self.posteriors = found[0] if found else np.zeros((0, size), np.float32)
+        if several:
+            ends = self._ends(np.arange(count))
+            self.posteriors = consensus(found, *ends, nodes=graph.num_nodes, seed=seed)
+
+    def _member(self, sample: Places, rounds: int, seed: int, number: int) -> Floats:
+        """Fit one mixture with rounds of context, and return its posteriors, ``(L, K)``."""
+        for turn in range(rounds + 1):
             self._with_context = turn > 0
             columns = self._columns(sample)
             widths = {name: len(names) for name, names in self._description.blocks.items()}
-            widths |= {"context": 4 * size} if turn else {}
+            widths |= {"context": 4 * self._size} if turn else {}
             self._scaling = Scaling.fit(columns.reshape(-1, columns.shape[-1]), widths, WEIGHTS)
             known = self._shares_of(sample) if turn else None
-            self._mixture, self.likelihood = fit(self._scaling(columns), size, seed=seed, shares=known)
+            mixture = fit(self._scaling(columns), self._size, seed=seed, number=number, shares=known)
+            self._mixture, self.likelihood = mixture
             self._apply()
-        self.blocks = self._description.blocks
-        self.posteriors = self._shares.reshape(count, self._readings, size).sum(axis=1)
+        return np.asarray(self._shares.reshape(-1, self._readings, self._size).sum(axis=1))
 
     def sample(self, count: int, draw: np.random.Generator) -> tuple[Floats, Places]:
         """Return scaled descriptions of at most so many links, ``(R, M, D)``, and their first ends, ``(M,)``."""
