@@ -269,11 +269,3 @@ def test_bad_input_gives_one_line(call, words):
     with pytest.raises(ProbeError, match=words) as caught:
         call()
     assert "\n" not in str(caught.value)
-
-
-def test_threads_are_restored():
-    before = torch.get_num_threads()
-    with pytest.raises(RuntimeError), logistic.one_thread():
-        assert torch.get_num_threads() == 1
-        raise RuntimeError
-    assert torch.get_num_threads() == before

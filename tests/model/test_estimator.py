@@ -3,6 +3,8 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -75,17 +77,36 @@ def test_same_seed_same_bytes_another_seed_others() -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"batch_size": 256}, {"estimator": "gumbel"}, {"head": "product"}]
+    [{"features": "topics"}]
+    + [{"num_factors": 24, "distillation_weight": 0.0, **more} for more in ({}, {"batch_size": 256}, {"head": "product"})]
+    + [{"estimator": "gumbel", "distillation_weight": 0.0}]
     + [{"method": method} for method in ("gae", "vgae", "sage", "graphacl")],
 )
-def test_same_seed_same_bytes_on_two_threads(settings: dict[str, Any]) -> None:
+def test_any_number_of_threads_gives_the_same_bytes(settings: dict[str, Any]) -> None:
     draw = np.random.default_rng(0)
     links = draw.integers(1500, size=(2, 6000))
     graph = Graph.from_edges(*links, num_nodes=1500, x=np.abs(draw.normal(size=(1500, 40))))
-    config = resolve({"epochs": 2, "seed": 1, "threads": 2, "features": "raw", **settings})
-    made = [Embedder.from_config(config).fit_transform(graph) for _ in range(3)]
-    np.testing.assert_array_equal(made[0], made[1])
-    np.testing.assert_array_equal(made[0], made[2])
+    made = []
+    for threads in (1, 2, 2):
+        config = resolve({"epochs": 2, "seed": 1, "threads": threads, "features": "raw", **settings})
+        made.append(Embedder.from_config(config).fit(graph))
+    for other in made[1:]:
+        np.testing.assert_array_equal(made[0].embeddings_.values, other.embeddings_.values)
+        assert made[0].metrics_ == other.metrics_
+
+
+def test_the_number_of_threads_holds_from_the_first_training_on() -> None:
+    code = """
+import dssl, torch
+from tests.model.test_estimator import two_blocks
+torch.set_num_threads(2)
+seen = set()
+dssl.DSSL(threads=1, epochs=2).fit(two_blocks(), on_epoch=lambda _: seen.add(torch.get_num_threads()))
+assert seen == {1}, seen
+assert torch.get_num_threads() == 2
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_training_changes_the_vectors() -> None:

@@ -10,8 +10,11 @@ import sys
 import time
 
 import pytest
+import torch
+from threadpoolctl import threadpool_info
 
 from dssl.errors import RunError
+from dssl.runtime import processes
 from dssl.runtime.processes import pool
 
 
@@ -68,3 +71,21 @@ def wait() -> None:
     sys.stdout.write(f"{os.getpid()}\n")
     sys.stdout.flush()
     time.sleep(3600)
+
+
+def test_threads_are_restored() -> None:
+    before = torch.get_num_threads(), _blas_threads()
+    with pytest.raises(RuntimeError), processes.one_thread():
+        assert torch.get_num_threads() == 1
+        raise RuntimeError
+    assert (torch.get_num_threads(), _blas_threads()) == before
+
+
+def test_blas_has_one_thread_whatever_torch_has() -> None:
+    with processes.threads(2):
+        assert torch.get_num_threads() == 2
+        assert _blas_threads() == {1}
+
+
+def _blas_threads() -> set[int]:
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}

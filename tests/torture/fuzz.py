@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tomli_w
 
 from tests.torture import inputs, server
 from tests.torture.inputs import Rng
@@ -55,8 +56,8 @@ def _nodes(rng: Rng, folder: Path, _: Path) -> Work:
     edges = folder / "edges.csv"
     edges.write_text("source,target\nn0,n1\nn1,n2\nn2,n3\n")
     path = inputs.written(folder / "nodes.csv", inputs.table_text(rng, ["id", "label", "a", "b"], ids=1), rng)
-    kinds = ["number", "flag", "category", "text", "date", "vector", "ignore", "x"]
-    chosen = {rng.choice(["a", "b", "b", "z"]): rng.choice(kinds) for _ in range(rng.choice([0, 0, 1, 2]))}
+    kinds = ["number", "number", "category", "text", "ignore", "flag", "date", "vector", "x"]
+    chosen = {rng.choice(["a", "a", "b", "b", "z"]): rng.choice(kinds) for _ in range(rng.choice([0, 0, 0, 1, 2]))}
     return lambda: dssl.load(edges, nodes=path, column_types=chosen or None)
 
 
@@ -78,7 +79,8 @@ def _npz(rng: Rng, folder: Path, _: Path) -> Work:
     from dssl.model.embeddings import Embeddings
 
     path = inputs.written(folder / "graph.npz", inputs.npz_bytes(rng), rng)
-    return lambda: [_refusable(lambda: dssl.load(path)), _refusable(lambda: Embeddings.load(path))]
+    reader = rng.choice([dssl.load, Embeddings.load])
+    return lambda: reader(path)
 
 
 def _packed(rng: Rng, folder: Path, state: Path) -> Work:
@@ -106,7 +108,7 @@ def _run(rng: Rng, folder: Path, state: Path) -> Work:
     run = folder / "run"
     shutil.copytree(state / "run", run)
     _spoil(rng, run)
-    works: list[Work] = [
+    works: tuple[Work, ...] = (
         lambda: [run_folder.read_config(run), run_folder.read_metrics(run), run_folder.read_environment(run)],
         lambda: run_folder.read_evaluation(run),
         lambda: run_folder.read_graph(run, "dssl x"),
@@ -118,8 +120,8 @@ def _run(rng: Rng, folder: Path, state: Path) -> Work:
         lambda: map_of(run),
         lambda: splits.load(run / run_folder.SPLITS, [0, 1, 2] * 13 + [0]),
         lambda: pages.data_files(view.of_run(run), per=100),
-    ]
-    return lambda: [_refusable(work) for work in works]
+    )
+    return lambda: _each(*works)
 
 
 def _pages(rng: Rng, folder: Path, state: Path) -> Work:
@@ -171,15 +173,23 @@ def _sources(rng: Rng, folder: Path, _: Path) -> Work:
 
 
 def _records(rng: Rng, folder: Path, _: Path) -> Work:
-    from dssl.config.recipes import as_recipe
+    from dssl.config.resolve import resolve
     from dssl.studies.records import records
 
-    line = json.dumps({"key": "k", "graph": "g", "row": "r", "views": {"embedding": {"width": 3}}}).encode()
-    lines = [inputs.damaged(line, rng) if rng.random() < 0.5 else inputs.other_json(line, rng) for _ in range(3)]
-    (folder / "x.jsonl").write_bytes(b"\n".join(lines))
-    sections = ["recipe", "graph", "method", "train", "encoder", "x"]
-    tables = {rng.choice(sections): inputs.json_value(rng) for _ in range(rng.randint(0, 3))}
-    return lambda: [_refusable(lambda: records(folder)), _refusable(lambda: as_recipe(tables, "x.toml"))]
+    if rng.random() < 0.5:
+        line = json.dumps({"key": "k", "graph": "g", "row": "r", "views": {"embedding": {"width": 3}}}).encode()
+        lines = [inputs.damaged(line, rng) if rng.random() < 0.5 else inputs.other_json(line, rng) for _ in range(3)]
+        (folder / "x.jsonl").write_bytes(b"\n".join(lines))
+        return lambda: records(folder)
+    header = {"title": "t", "source": "s", "notes": "n", "paper": {"cora": 80.0}}
+    header |= {rng.choice([*header, "authors"]): inputs.json_value(rng) for _ in range(rng.randint(0, 1))}
+    tables = {"recipe": header} if rng.random() < 0.9 else {}
+    names = ["recipe", "graph", "method", "train", "encoder", "datasets", "x"]
+    tables |= {rng.choice(names): inputs.json_value(rng) for _ in range(rng.randint(0, 2))}
+
+    text = tomli_w.dumps(json.loads(json.dumps(tables).replace("null", '""')))
+    path = inputs.written(folder / "x.toml", text.encode(), rng)
+    return lambda: resolve({"recipe": f"{path}", "source": "cora"})
 
 
 TARGETS = (
@@ -214,14 +224,19 @@ def _spoil(rng: Rng, folder: Path) -> None:
         path.write_bytes(inputs.damaged(content, rng))
 
 
-def _refusable(work: Work) -> None:
-    """Do one of several pieces of work on an input; each may refuse it."""
+def _each(*works: Work) -> None:
+    """Let several readers work on one input; it is refused if one of them refuses it."""
     from dssl.errors import DsslError
 
-    try:
-        work()
-    except (DsslError, OSError) as error:
-        _check_line(error)
+    refused = None
+    for work in works:
+        try:
+            work()
+        except (DsslError, OSError) as error:
+            _check_line(error)
+            refused = error
+    if refused is not None:
+        raise refused
 
 
 def _check_line(error: Exception) -> None:
@@ -263,7 +278,7 @@ def batch(target: Target, number: int, count: int, *, state: Path, folder: Path,
         shutil.rmtree(case, ignore_errors=True)
 
 
-def run(target: Target, number: int, count: int, *, state: Path, root: Path, limit: float) -> list[dict[str, Any]]:
+def run(target: Target, number: int, count: int, *, state: Path, root: Path, limit: int) -> list[dict[str, Any]]:
     """Do a batch in a fork; a crash is a problem of the input that was being read."""
     folder, log = root / "inputs", root / "fuzz" / "log.jsonl"
     shutil.rmtree(folder, ignore_errors=True)

@@ -50,31 +50,31 @@ def table_text(rng: Rng, names: list[str], *, ids: int) -> bytes:
         names: of the columns.
         ids: number of columns with ids.
     """
-    delimiter = rng.choice([",", ",", ",", "\t", ";", " ", "|"])
-    end = rng.choice(["\n", "\n", "\n", "\r\n", "\r", ""])
-    word = rng.choice(["n", "n", "", "node "])
-    odd = rng.choice([0.0, 0.0, 0.05, 0.5])
-    rows = [names] if rng.random() < 0.7 else []
+    delimiter = rng.choice([*[","] * 9, "\t", ";", " ", "|"])
+    end = rng.choice([*["\n"] * 9, "\r\n", "\r", ""])
+    word = rng.choice([*["n"] * 6, "", "node "])
+    odd = rng.choice([0.0, 0.0, 0.0, 0.05, 0.5])
+    rows = [names] if rng.random() < 0.9 else []
     if rows and rng.random() < 0.1:
         rows = [[rng.choice(NAMES) for _ in names]]
-    for number in range(rng.choice([0, 1, 4, 8, 8])):
+    for number in range(rng.choice([0, 1, 4, 8, 8, 8, 8, 8])):
         values = [f"{word}{(number + at) % 5 if ids > 1 else number}" for at in range(ids)]
         values += [f"{rng.random():.2f}" for _ in names[ids:]]
         values = [cell(rng) if rng.random() < odd else value for value in values]
-        rows.append(values[:-1] if rng.random() < 0.02 else [*values, "1"] if rng.random() < 0.02 else values)
+        rows.append(values[:-1] if rng.random() < 0.01 else [*values, "1"] if rng.random() < 0.01 else values)
     quote = rng.random() < 0.2
     lines = (delimiter.join(f'"{value}"' if quote else value for value in row) + end for row in rows)
-    text = rng.choice(["", "", "", "", "\ufeff", "# note\n", "\n\n"]) + "".join(lines)
-    return text.encode(rng.choice(["utf-8"] * 8 + ["utf-16", "latin-1"]), "replace")
+    text = rng.choice([*[""] * 9, "\ufeff", "# note\n", "\n\n"]) + "".join(lines)
+    return text.encode(rng.choice(["utf-8"] * 18 + ["utf-16", "latin-1"]), "replace")
 
 
 def arrow_table(rng: Rng, names: list[str], *, ids: int) -> pa.Table:
     """A table whose first columns are ids, and the others of any Arrow type; some ids are of another type too."""
-    size = rng.choice([0, 1, 4, 6])
+    size = rng.choice([0, 1, 4, 6, 6, 6])
     columns = []
     text = rng.random() < 0.5
     for at, _ in enumerate(names):
-        if at < ids and rng.random() < 0.8:
+        if at < ids and rng.random() < 0.95:
             values = [(row + at) % 5 if ids > 1 else row for row in range(size)]
             columns.append(pa.array([f"n{value}" for value in values] if text else values))
         else:
@@ -189,8 +189,8 @@ def other_json(content: bytes, rng: Rng) -> bytes:
 
 
 def written(path: Path, content: bytes, rng: Rng) -> Path:
-    """A file with this content, every second time damaged, and compressed if its name ends so."""
-    content = damaged(content, rng) if rng.random() < 0.5 else content
+    """A file with this content, every third time damaged, and compressed if its name ends so."""
+    content = damaged(content, rng) if rng.random() < 1 / 3 else content
     if path.suffix == ".gz":
         content = gzip.compress(content)
         content = damaged(content, rng) if rng.random() < 0.2 else content

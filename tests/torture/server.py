@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import errno
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -22,7 +23,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 SHIM = "DSSL_TORTURE_SHIM"
-LIMIT = 120.0  # seconds of processor time that a case may take; more is a hang
+LIMIT = 120  # seconds of processor time that a case may take; more is a hang
+WAITING = 10  # times as long may a case wait: for the processor, or for something that never comes
 COUNT, KILL, TEAR, FAIL, FAIL_FROM = range(5)
 # One thread: a fork has only the thread that called it. The cache of compiled code is outside of the watched folder.
 ENVIRONMENT = {
@@ -146,14 +148,14 @@ def warm() -> None:
             importlib.import_module(name)
 
 
-def call(work: Callable[[], None], *, scratch: Path, fault: Fault | None = None, limit: float = LIMIT) -> Result:
+def call(work: Callable[[], None], *, scratch: Path, fault: Fault | None = None, limit: int = LIMIT) -> Result:
     """Run a function in a fork, and return how it ended.
 
     Args:
         work: the function; it may exit.
         scratch: folder for its output, outside of the watched one.
         fault: what happens to its files.
-        limit: seconds after which it is killed.
+        limit: seconds of processor time after which it is killed, or ten times as long by the clock.
     """
     paths = [scratch / name for name in ("out", "err", "trace")]
     begun = time.monotonic()
@@ -161,6 +163,7 @@ def call(work: Callable[[], None], *, scratch: Path, fault: Fault | None = None,
     if not child:
         code = 70
         try:
+            resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
             handles = [os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) for path in paths]
             os.dup2(handles[0], 1)
             os.dup2(handles[1], 2)
@@ -181,7 +184,7 @@ def call(work: Callable[[], None], *, scratch: Path, fault: Fault | None = None,
                 sys.stdout.flush()
                 sys.stderr.flush()
             os._exit(code)
-    status = _wait(child, begun + limit)
+    status = _wait(child, begun + WAITING * limit)
     texts = [path.read_text(errors="replace") if path.exists() else "" for path in paths]
     code = -signal.SIGALRM if status is None else os.waitstatus_to_exitcode(status)
     return Result(code, texts[0], texts[1], time.monotonic() - begun, tuple(texts[2].splitlines()))

@@ -47,6 +47,8 @@ def test_odd_and_damaged_inputs_are_accepted_or_refused_in_one_line(target: fuzz
     outcomes = [row["outcome"] for row in rows if "outcome" in row]
     assert len(outcomes) == 60
     assert [row["detail"] for row in rows if row.get("outcome") == "problem"] == []
+    assert "refused" in outcomes
+    assert "accepted" in outcomes or target.name == "packed graphs"  # of these, every damage is detected
 
 
 def test_random_settings_are_command_lines_of_fit(tmp_path: Path) -> None:

@@ -15,11 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 from dssl.errors import DsslError, ProbeError
 from dssl.evaluation.baselines import NAMES, baseline_features, majority
 from dssl.evaluation.label_free import clusters, label_free
-from dssl.evaluation.logistic import one_thread
 from dssl.evaluation.metrics import Measure, Score, matched_accuracy, suitable_measure
 from dssl.evaluation.probe import SCALINGS, ClassWeight, Scaling, linear_probe
 from dssl.evaluation.splits import SHARES, Split, random_splits
 from dssl.graph import Graph
+from dssl.runtime.processes import one_thread
 
 
 def evaluate(

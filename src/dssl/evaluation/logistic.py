@@ -16,21 +16,19 @@ one weight vector of the binary model is worth two of the softmax.
   step from zero weights, which lowers the loss little where the columns are small or C is.
 * Each evaluation either accepts a problem's step or halves it, so that no problem waits for the line search of
   another, and problems that have converged leave the product.
-* It runs on one thread (`one_thread`): the passes are short, and on cores that others use too, waiting for the slower
-  thread in each of them made the solver ten times slower. Independent solves run in parallel instead.
+* It runs on one thread (`dssl.runtime.processes.one_thread`): the passes are short, and on cores that others use too,
+  waiting for the slower thread in each of them made the solver ten times slower. Independent solves run in parallel
+  instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-
-from dssl.runtime.processes import threads
 
 if TYPE_CHECKING:
     import torch
@@ -39,15 +37,6 @@ MEMORY = 10  # pairs of steps and gradient changes that L-BFGS keeps
 BLOCK = 1 << 19  # logits held at once: they stay in the cache between the passes of the softmax
 ROUNDING = 1e-13  # decrease of F that float32 logits cannot resolve: differences of logits of about 1e-7
 ABSENT = -1e4  # intercept of a class without training rows: its probability is exactly 0, and so is its gradient
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Let torch, BLAS and OpenMP use one thread each inside the block, and restore them after."""
-    from threadpoolctl import threadpool_limits
-
-    with threads(1), threadpool_limits(1):
-        yield
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -33,6 +33,7 @@ from dssl.errors import ProbeError, nearest
 from dssl.evaluation import logistic
 from dssl.evaluation.metrics import MEASURES, RANKED, Measure, Score, measured, rarer_class
 from dssl.evaluation.splits import Split, check_splits
+from dssl.runtime.processes import one_thread
 
 if TYPE_CHECKING:
     import torch
@@ -110,7 +111,7 @@ def linear_probe(
         splits = [Split(split.train, split.val, np.zeros(0, np.int64)) for split in splits]
     _check(values, labels, splits, scalings, strengths, measure)
     check_splits(splits, labels, tested=tested)
-    with logistic.one_thread(), ThreadPoolExecutor(max_workers=2) as pool:
+    with one_thread(), ThreadPoolExecutor(max_workers=2) as pool:
         fitted = [
             pool.submit(_Fits.of, values, labels, splits, scaling, strengths, class_weight) for scaling in scalings
         ]

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dssl.errors import ProbeError
-from dssl.evaluation.logistic import one_thread
 from dssl.evaluation.metrics import Score
 from dssl.evaluation.probe import SCALINGS, Scaling, scaled
 from dssl.evaluation.splits import Split, check_splits
+from dssl.runtime.processes import one_thread
 
 STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0)  # of the penalty, times the number of training nodes / 100
 

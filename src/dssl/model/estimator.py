@@ -6,9 +6,10 @@ generated from the settings (`dssl.model._keywords`).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from dssl.config.resolve import unused
 from dssl.config.schema import CUSTOM, Config, TrainSettings
@@ -36,6 +37,21 @@ if TYPE_CHECKING:
     EpochCallback = Callable[[dict[str, float]], None]
 
 NO_EDGES = "the graph has no edges to learn from; its embeddings contain no more than the features"
+
+_Model, _Given, _Result = TypeVar("_Model", bound=Parameters), ParamSpec("_Given"), TypeVar("_Result")
+
+
+def _with_threads(
+    work: Callable[Concatenate[_Model, _Given], _Result],
+) -> Callable[Concatenate[_Model, _Given], _Result]:
+    """Let a method of a model compute with the threads of its settings."""
+
+    @functools.wraps(work)
+    def wrapped(model: _Model, /, *given: _Given.args, **named: _Given.kwargs) -> _Result:
+        with threads(model.config.train.threads):
+            return work(model, *given, **named)
+
+    return wrapped
 
 
 class Embedder(Parameters):
@@ -98,6 +114,7 @@ class Embedder(Parameters):
         self._set_config(config, self._module)
         return self
 
+    @_with_threads
     def fit(
         self,
         graph: Graph,
@@ -148,34 +165,33 @@ class Embedder(Parameters):
             if on_epoch is not None:
                 on_epoch(self.metrics_[-1])
 
-        with threads(settings.threads):
-            self.epochs_ = train.train(
-                parts.module,
-                ready,
-                epochs=settings.epochs,
-                learning_rate=settings.learning_rate,
-                weight_decay=settings.weight_decay,
-                batch_size=settings.batch_size or 0,
-                fanout=settings.fanout,
-                seed=self.config.seed,
-                device=train.device(settings.device),
-                scale=scale,
-                checkpoint=checkpoint,
-                checkpoint_every=settings.checkpoint_every,
-                patience=settings.patience,
-                tolerance=settings.tolerance,
-                on_epoch=record,
-            )
-            self.health_limits_ = parts.method.health_limits()
-            self.warnings_ = [*self._unused(), *(parts.method.warnings() if ready.num_arcs else [NO_EDGES])]
-            if distributed.rank():
-                return self
-            if not scale.in_memory:
-                environment.give_back()  # the last batches
-            values = parts.method.embed(ready, scale=scale)
-            if not warm and parts.joint is not None and self.config.method.name == "dssl":
-                parts.joint.finish(ready, values if self.epochs_ else values[:, :0])
-            self.embeddings_ = _embeddings(graph, _vectors(parts, ready, values))
+        self.epochs_ = train.train(
+            parts.module,
+            ready,
+            epochs=settings.epochs,
+            learning_rate=settings.learning_rate,
+            weight_decay=settings.weight_decay,
+            batch_size=settings.batch_size or 0,
+            fanout=settings.fanout,
+            seed=self.config.seed,
+            device=train.device(settings.device),
+            scale=scale,
+            checkpoint=checkpoint,
+            checkpoint_every=settings.checkpoint_every,
+            patience=settings.patience,
+            tolerance=settings.tolerance,
+            on_epoch=record,
+        )
+        self.health_limits_ = parts.method.health_limits()
+        self.warnings_ = [*self._unused(), *(parts.method.warnings() if ready.num_arcs else [NO_EDGES])]
+        if distributed.rank():
+            return self
+        if not scale.in_memory:
+            environment.give_back()  # the last batches
+        values = parts.method.embed(ready, scale=scale)
+        if not warm and parts.joint is not None and self.config.method.name == "dssl":
+            parts.joint.finish(ready, values if self.epochs_ else values[:, :0])
+        self.embeddings_ = _embeddings(graph, _vectors(parts, ready, values))
         return self
 
     def schedule(self, graph: Graph) -> TrainSettings:
@@ -186,6 +202,7 @@ class Embedder(Parameters):
         """Return whether a graph is computed at once in memory, or by blocks."""
         return Scale.of(graph.num_nodes, self.config.train.in_memory_nodes)
 
+    @_with_threads
     def transform(self, graph: Graph) -> NDArray[np.float32]:
         """Return a vector per node, shape ``(N, dim)``.
 
@@ -193,9 +210,9 @@ class Embedder(Parameters):
             graph: the fitted graph, a grown one, or a new one with the same feature columns.
         """
         parts, ready = self._apply(graph)
-        with threads(self.config.train.threads):
-            return _vectors(parts, ready, parts.method.embed(ready, scale=self.scale(graph)))
+        return _vectors(parts, ready, parts.method.embed(ready, scale=self.scale(graph)))
 
+    @_with_threads
     def encode(self, graph: Graph) -> NDArray[np.float32]:
         """Return the trained vectors alone, before they are joined with the closed form, shape ``(N, dim)``.
 
@@ -203,8 +220,7 @@ class Embedder(Parameters):
             graph: any graph that `transform` takes.
         """
         parts, ready = self._apply(graph)
-        with threads(self.config.train.threads):
-            return parts.method.embed(ready, scale=self.scale(graph))
+        return parts.method.embed(ready, scale=self.scale(graph))
 
     def fit_transform(self, graph: Graph, y: object = None) -> NDArray[np.float32]:
         """Train on a graph and return its vectors, as `transform` does; ``y`` is not used."""
@@ -214,6 +230,7 @@ class Embedder(Parameters):
         """Return the vectors of a graph with its node ids."""
         return _embeddings(graph, self.transform(graph))
 
+    @_with_threads
     def factors(self, graph: Graph) -> Factors:
         """Return the probability of each factor on each link and at each node, with the node ids.
 
@@ -225,10 +242,10 @@ class Embedder(Parameters):
         from dssl.model.factors import Factors
 
         method, ready = self._factor_method(graph)
-        with threads(self.config.train.threads):
-            links, nodes = method.factors(ready, scale=self.scale(graph))
+        links, nodes = method.factors(ready, scale=self.scale(graph))
         return Factors(graph.ids, ready.sources(), ready.indices, links, nodes, graph)
 
+    @_with_threads
     def link_scores(self, graph: Graph, pairs: Any) -> NDArray[np.float32]:
         """Return scores of pairs of nodes, whether they are linked or not.
 
@@ -244,8 +261,7 @@ class Embedder(Parameters):
         """
         method, ready = self._factor_method(graph)
         positions = check_pairs(pairs, graph)
-        with threads(self.config.train.threads):
-            return method.link_scores(ready, positions, scale=self.scale(graph))
+        return method.link_scores(ready, positions, scale=self.scale(graph))
 
     @property
     def inputs(self) -> Inputs:

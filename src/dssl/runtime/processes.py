@@ -1,4 +1,4 @@
-"""Who computes: worker processes, one thread each so that they do not get in each other's way; and torch's threads."""
+"""Worker processes with one thread each, and the number of threads inside a process."""
 
 from __future__ import annotations
 
@@ -74,16 +74,33 @@ def _alone(one_thread: bool, work: Callable[..., _Result], *given: Any) -> _Resu
 
 @contextmanager
 def threads(number: int) -> Iterator[None]:
-    """Let torch, and libraries that follow it, use this many threads inside the block; 0 leaves it alone."""
+    """Let torch and the compiled loops use this many threads inside the block; 0 leaves it alone.
+
+    BLAS, which NumPy and SciPy call, has one: its sums depend on the number of threads, and on matrices as narrow as
+    ours one thread is faster.
+    """
+    import numba
+    import scipy.linalg  # noqa: F401  only libraries that are loaded are limited
     import torch
+    from threadpoolctl import threadpool_limits
 
     before = torch.get_num_threads()
-    if number:
-        torch.set_num_threads(number)  # also for the threads that are started inside the block
+    numba.get_num_threads()  # starts Numba's threads, which may reset the number of torch
+    torch.set_num_threads(number or before)  # also for the threads that are started inside the block
     try:
-        yield
+        with threadpool_limits(1, user_api="blas"):
+            yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch, BLAS and OpenMP use one thread each inside the block, and restore them after."""
+    from threadpoolctl import threadpool_limits
+
+    with threads(1), threadpool_limits(1):
+        yield
 
 
 def _begin(one_thread: bool) -> None:

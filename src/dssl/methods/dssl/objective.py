@@ -44,13 +44,18 @@ def local_term(links: Links, q: Posteriors, v: Tensor, z: Tensor, shifts: Tensor
         shifts: s_k = β g(k), shape ``(K, dim)``.
     """
     without_shifts = squares_and_products(links.by_centre, v, links.mean @ z) + weighted_squares(links.by_neighbour, z)
-    at_centres = (q.by_centre * (v @ (2 * shifts).T + shifts.square().sum(dim=1))).sum()
-    return without_shifts + at_centres - 2 * (q.by_neighbour * (z @ shifts.T)).sum()
+    at_centres = _total(q.by_centre * (v @ (2 * shifts).T + shifts.square().sum(dim=1)))
+    return without_shifts + at_centres - 2 * _total(q.by_neighbour * (z @ shifts.T))
 
 
 def global_term(q: Posteriors, log_p: Tensor) -> Tensor:
     r"""Eq. 5, second term: :math:`-\sum_{ij} w_{ij}\, \mathbb{E}_q \log p(k \mid v_i)`, log p of shape ``(C, K)``."""
-    return -(q.by_centre * log_p).sum()
+    return -_total(q.by_centre * log_p)
+
+
+def _total(x: Tensor) -> Tensor:
+    """The sum of a matrix, column by column: the same bits for any number of threads."""
+    return x.sum(dim=0).sum()
 
 
 def sampled_terms(

@@ -91,6 +91,6 @@ class Teacher:
         start, end, targets = start[known], end[known], targets[known]
         logits = posteriors(*(torch.from_numpy(side).to(batch.device) for side in (start, end)))
         wanted = torch.from_numpy(targets).to(batch.device)
-        summed = F.cross_entropy(logits, wanted, label_smoothing=SMOOTHING, reduction="sum")
+        summed = F.cross_entropy(logits, wanted, label_smoothing=SMOOTHING, reduction="none").sum()
         total, number = distributed.total(torch.stack([summed, summed.new_tensor(len(start))])).unbind()
         return total / number.clamp_min(1)
