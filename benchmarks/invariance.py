@@ -67,7 +67,7 @@ def order_rows() -> list[list[str]]:
         base = vectors(graph, 0)
 
         def accuracy(values: NDArray[np.float32], y: Any = graph.y, parts: Any = splits) -> float:
-            return 100 * linear_probe(values, y, parts).test.mean
+            return 100 * linear_probe(values, y, parts).scores["accuracy"].mean
 
         first = accuracy(base)
         kinds: dict[str, list[tuple[float, float]]] = {"order": [], "seed": []}

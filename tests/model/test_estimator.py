@@ -78,7 +78,10 @@ def test_same_seed_same_bytes_another_seed_others() -> None:
 @pytest.mark.parametrize(
     "settings",
     [{"features": "topics"}]
-    + [{"num_factors": 24, "distillation_weight": 0.0, **more} for more in ({}, {"batch_size": 256}, {"head": "product"})]
+    + [
+        {"num_factors": 24, "distillation_weight": 0.0, **more}
+        for more in ({}, {"batch_size": 256}, {"head": "product"})
+    ]
     + [{"estimator": "gumbel", "distillation_weight": 0.0}]
     + [{"method": method} for method in ("gae", "vgae", "sage", "graphacl")],
 )

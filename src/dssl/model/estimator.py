@@ -6,10 +6,9 @@ generated from the settings (`dssl.model._keywords`).
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 from dssl.config.resolve import unused
 from dssl.config.schema import CUSTOM, Config, TrainSettings
@@ -20,9 +19,8 @@ from dssl.model import storage
 from dssl.model._keywords import DSSLKeywords
 from dssl.model.checks import check_graph, check_pairs
 from dssl.model.factor_count import with_count
-from dssl.model.parameters import Parameters, as_module, check_encoder, model_differences
+from dssl.model.parameters import Parameters, as_module, check_encoder, model_differences, with_threads
 from dssl.runtime import environment, notebook
-from dssl.runtime.processes import threads
 from dssl.runtime.scale import Scale
 
 if TYPE_CHECKING:
@@ -37,21 +35,6 @@ if TYPE_CHECKING:
     EpochCallback = Callable[[dict[str, float]], None]
 
 NO_EDGES = "the graph has no edges to learn from; its embeddings contain no more than the features"
-
-_Model, _Given, _Result = TypeVar("_Model", bound=Parameters), ParamSpec("_Given"), TypeVar("_Result")
-
-
-def _with_threads(
-    work: Callable[Concatenate[_Model, _Given], _Result],
-) -> Callable[Concatenate[_Model, _Given], _Result]:
-    """Let a method of a model compute with the threads of its settings."""
-
-    @functools.wraps(work)
-    def wrapped(model: _Model, /, *given: _Given.args, **named: _Given.kwargs) -> _Result:
-        with threads(model.config.train.threads):
-            return work(model, *given, **named)
-
-    return wrapped
 
 
 class Embedder(Parameters):
@@ -114,7 +97,7 @@ class Embedder(Parameters):
         self._set_config(config, self._module)
         return self
 
-    @_with_threads
+    @with_threads
     def fit(
         self,
         graph: Graph,
@@ -202,7 +185,7 @@ class Embedder(Parameters):
         """Return whether a graph is computed at once in memory, or by blocks."""
         return Scale.of(graph.num_nodes, self.config.train.in_memory_nodes)
 
-    @_with_threads
+    @with_threads
     def transform(self, graph: Graph) -> NDArray[np.float32]:
         """Return a vector per node, shape ``(N, dim)``.
 
@@ -212,7 +195,7 @@ class Embedder(Parameters):
         parts, ready = self._apply(graph)
         return _vectors(parts, ready, parts.method.embed(ready, scale=self.scale(graph)))
 
-    @_with_threads
+    @with_threads
     def encode(self, graph: Graph) -> NDArray[np.float32]:
         """Return the trained vectors alone, before they are joined with the closed form, shape ``(N, dim)``.
 
@@ -230,7 +213,7 @@ class Embedder(Parameters):
         """Return the vectors of a graph with its node ids."""
         return _embeddings(graph, self.transform(graph))
 
-    @_with_threads
+    @with_threads
     def factors(self, graph: Graph) -> Factors:
         """Return the probability of each factor on each link and at each node, with the node ids.
 
@@ -245,7 +228,7 @@ class Embedder(Parameters):
         links, nodes = method.factors(ready, scale=self.scale(graph))
         return Factors(graph.ids, ready.sources(), ready.indices, links, nodes, graph)
 
-    @_with_threads
+    @with_threads
     def link_scores(self, graph: Graph, pairs: Any) -> NDArray[np.float32]:
         """Return scores of pairs of nodes, whether they are linked or not.
 
