@@ -19,8 +19,9 @@ from dssl.model import storage
 from dssl.model._keywords import DSSLKeywords
 from dssl.model.checks import check_graph, check_pairs
 from dssl.model.factor_count import with_count
-from dssl.model.parameters import Parameters, as_module, check_encoder, model_differences, with_threads
+from dssl.model.parameters import Parameters, as_module, check_encoder, model_differences
 from dssl.runtime import environment, notebook
+from dssl.runtime.processes import threads
 from dssl.runtime.scale import Scale
 
 if TYPE_CHECKING:
@@ -97,7 +98,6 @@ class Embedder(Parameters):
         self._set_config(config, self._module)
         return self
 
-    @with_threads
     def fit(
         self,
         graph: Graph,
@@ -123,6 +123,11 @@ class Embedder(Parameters):
             on_epoch: called with the record of each epoch.
             checkpoint: file for the state of training; if it exists, training resumes from it.
         """
+        with threads(self.config.train.threads):
+            self._fit(graph, warm=warm, on_epoch=on_epoch, checkpoint=checkpoint)
+        return self
+
+    def _fit(self, graph: Graph, *, warm: bool, on_epoch: EpochCallback | None, checkpoint: Path | None) -> None:
         from dssl import train
         from dssl.model.build import FactorMethod
         from dssl.runtime import distributed
@@ -168,14 +173,13 @@ class Embedder(Parameters):
         self.health_limits_ = parts.method.health_limits()
         self.warnings_ = [*self._unused(), *(parts.method.warnings() if ready.num_arcs else [NO_EDGES])]
         if distributed.rank():
-            return self
+            return
         if not scale.in_memory:
             environment.give_back()  # the last batches
         values = parts.method.embed(ready, scale=scale)
         if not warm and parts.joint is not None and self.config.method.name == "dssl":
             parts.joint.finish(ready, values if self.epochs_ else values[:, :0])
         self.embeddings_ = _embeddings(graph, _vectors(parts, ready, values))
-        return self
 
     def schedule(self, graph: Graph) -> TrainSettings:
         """Return the settings of training, with the defaults that depend on the size of the graph."""
@@ -185,25 +189,25 @@ class Embedder(Parameters):
         """Return whether a graph is computed at once in memory, or by blocks."""
         return Scale.of(graph.num_nodes, self.config.train.in_memory_nodes)
 
-    @with_threads
     def transform(self, graph: Graph) -> NDArray[np.float32]:
         """Return a vector per node, shape ``(N, dim)``.
 
         Args:
             graph: the fitted graph, a grown one, or a new one with the same feature columns.
         """
-        parts, ready = self._apply(graph)
-        return _vectors(parts, ready, parts.method.embed(ready, scale=self.scale(graph)))
+        with threads(self.config.train.threads):
+            parts, ready = self._apply(graph)
+            return _vectors(parts, ready, parts.method.embed(ready, scale=self.scale(graph)))
 
-    @with_threads
     def encode(self, graph: Graph) -> NDArray[np.float32]:
         """Return the trained vectors alone, before they are joined with the closed form, shape ``(N, dim)``.
 
         Args:
             graph: any graph that `transform` takes.
         """
-        parts, ready = self._apply(graph)
-        return parts.method.embed(ready, scale=self.scale(graph))
+        with threads(self.config.train.threads):
+            parts, ready = self._apply(graph)
+            return parts.method.embed(ready, scale=self.scale(graph))
 
     def fit_transform(self, graph: Graph, y: object = None) -> NDArray[np.float32]:
         """Train on a graph and return its vectors, as `transform` does; ``y`` is not used."""
@@ -213,7 +217,6 @@ class Embedder(Parameters):
         """Return the vectors of a graph with its node ids."""
         return _embeddings(graph, self.transform(graph))
 
-    @with_threads
     def factors(self, graph: Graph) -> Factors:
         """Return the probability of each factor on each link and at each node, with the node ids.
 
@@ -224,11 +227,11 @@ class Embedder(Parameters):
         """
         from dssl.model.factors import Factors
 
-        method, ready = self._factor_method(graph)
-        links, nodes = method.factors(ready, scale=self.scale(graph))
+        with threads(self.config.train.threads):
+            method, ready = self._factor_method(graph)
+            links, nodes = method.factors(ready, scale=self.scale(graph))
         return Factors(graph.ids, ready.sources(), ready.indices, links, nodes, graph)
 
-    @with_threads
     def link_scores(self, graph: Graph, pairs: Any) -> NDArray[np.float32]:
         """Return scores of pairs of nodes, whether they are linked or not.
 
@@ -242,9 +245,9 @@ class Embedder(Parameters):
         Returns:
             A score per pair, shape ``(M,)``; higher is more probable.
         """
-        method, ready = self._factor_method(graph)
-        positions = check_pairs(pairs, graph)
-        return method.link_scores(ready, positions, scale=self.scale(graph))
+        with threads(self.config.train.threads):
+            method, ready = self._factor_method(graph)
+            return method.link_scores(ready, check_pairs(pairs, graph), scale=self.scale(graph))
 
     @property
     def inputs(self) -> Inputs:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
 
 from dssl.config.fields import differences, scope_of, settings_of
 from dssl.config.registry import Scope
@@ -13,16 +12,11 @@ from dssl.config.resolve import resolve
 from dssl.config.schema import CUSTOM, Config
 from dssl.errors import ConfigError, nearest
 from dssl.model._keywords import EmbedderKeywords
-from dssl.runtime.processes import threads
 
 if TYPE_CHECKING:
     from torch import nn
 
 _NESTED = "settings__"  # prefix by which `set_params` reaches a setting of the method, as in scikit-learn
-
-_Model = TypeVar("_Model", bound="Parameters")
-_Given = ParamSpec("_Given")
-_Result = TypeVar("_Result")
 
 
 class Parameters(EmbedderKeywords):
@@ -158,16 +152,3 @@ def check_encoder(config: Config, module: nn.Module | None) -> None:
 def _plain(value: Any) -> Any:
     """A NumPy number as a Python number; lists stay lists."""
     return value.item() if hasattr(value, "item") else value
-
-
-def with_threads(
-    work: Callable[Concatenate[_Model, _Given], _Result],
-) -> Callable[Concatenate[_Model, _Given], _Result]:
-    """Let a method of a model compute with the threads of its settings."""
-
-    @functools.wraps(work)
-    def wrapped(model: _Model, /, *given: _Given.args, **named: _Given.kwargs) -> _Result:
-        with threads(model.config.train.threads):
-            return work(model, *given, **named)
-
-    return wrapped
