@@ -341,6 +341,27 @@ def test_parameters_in_the_manner_of_scikit_learn() -> None:
     assert DSSL(**model.get_params()).config == model.config
 
 
+@pytest.mark.filterwarnings("ignore:.*delay parameter validation until fit")
+@pytest.mark.parametrize("model", [DSSL(), Embedder(method="dgi")])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "check_parameters_default_constructible",
+        "check_get_params_invariance",
+        "check_set_params",
+        "check_estimator_cloneable",
+        "check_estimator_repr",
+        "check_estimator_tags_renamed",
+        "check_valid_tag_types",
+        "check_mixin_order",
+    ],
+)
+def test_checks_of_scikit_learn_that_need_no_table(name: str, model: Embedder) -> None:
+    from sklearn.utils import estimator_checks
+
+    getattr(estimator_checks, name)(type(model).__name__, model)
+
+
 def test_a_model_is_a_step_of_a_pipeline(tmp_path: Path) -> None:
     from sklearn.base import clone
     from sklearn.linear_model import LogisticRegression

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
@@ -273,3 +274,24 @@ def test_the_shares_of_the_input_are_shown(tmp_path: Path, capsys: pytest.Captur
     spoilt.write_text(spoilt.read_text()[:-2].rstrip() + ', "weights": {"topics": "x"}}')
     with pytest.raises(RunError, match="is damaged"):
         run_folder.input_shares(tmp_path / "raw")
+
+
+STORED = Path(__file__).parent / "stored-0.1.0"  # written by that version; the weights are left out
+
+
+def test_vectors_of_a_run_of_an_earlier_version_are_read() -> None:
+    vectors = run_folder.read_embeddings(STORED)
+    assert vectors.values.shape == (30, 50)
+    assert vectors.ids.to_pylist()[:2] == ["n0", "n1"]
+    assert np.isfinite(vectors.values).all()
+    assert run_folder.read_metrics(STORED)[-1]["epoch"] == 2
+    assert run_folder.read_graph_record(STORED).summary["edges"] == 57
+    assert run_folder.read_environment(STORED).packages["dssl"] == "0.1.0"
+
+
+def test_a_model_of_an_earlier_version_is_refused_in_one_line() -> None:
+    with pytest.raises(
+        RunError, match=r"made by dssl 0\.1\.0, which has other settings than this; its vectors"
+    ) as caught:
+        run_folder.read_config(STORED)
+    assert "\n" not in str(caught.value)

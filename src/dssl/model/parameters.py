@@ -35,7 +35,10 @@ class Parameters(EmbedderKeywords):
         if module is not None:
             keywords = {**keywords, "features": "raw"}  # the module was made for the columns of the graph
         given = {name: _plain(value) for name, value in keywords.items() if value is not None and name != "settings"}
-        own = {f"method.{name}": _plain(value) for name, value in (keywords.get("settings") or {}).items()}
+        chosen = keywords.get("settings") or {}
+        if not isinstance(chosen, Mapping):
+            raise ConfigError(f"settings is {chosen!r}, but must be a dictionary, such as {{'temperature': 0.5}}")
+        own = {f"method.{name}": _plain(value) for name, value in chosen.items()}
         if module is not None:
             given["encoder"] = CUSTOM
         if module is not None and "dim" not in given:

@@ -34,6 +34,7 @@ def card(folder: Path) -> str:
         "command": f"`{made.command}`",
     }
     parts = [
+        "---\nlibrary_name: dssl\ntags:\n- node-embeddings\n- graph\n---",
         f"# Vectors of {summary.get('name', 'a graph')}",
         f"Node embeddings by the method `{config.method.name}` of dssl: {config.encoder.dim} numbers per node.",
         "## Data",

@@ -21,11 +21,12 @@ from dssl.config.fields import differences
 from dssl.config.methods import DSSLSettings
 from dssl.config.schema import Config
 from dssl.config.toml import from_toml, to_toml
-from dssl.errors import RunError
+from dssl.errors import ConfigError, RunError
 from dssl.model.storage import CONFIG, EMBEDDINGS, FEATURES, WEIGHTS
 from dssl.runs import records
 from dssl.runs.records import Environment, Evaluation, GraphRecord, Record
 from dssl.runtime import files
+from dssl.runtime.environment import version
 
 if TYPE_CHECKING:
     from dssl.graph import Graph
@@ -93,15 +94,25 @@ def is_finished(folder: Path) -> bool:
 
 def read_config(folder: Path, *, finished: bool = True) -> Config:
     """Read the configuration of a run; by default of a finished one."""
+    try:
+        return from_toml(_config_text(folder, finished=finished), str(folder / CONFIG))
+    except ConfigError:
+        made = read_environment(folder).packages.get("dssl") if is_finished(folder) else None
+        if made in (None, version("dssl")):
+            raise
+        advice = "its vectors are readable (`dssl similar`, `dssl align`); for all else, fit again with --overwrite"
+        raise RunError(f"{folder} was made by dssl {made}, which has other settings than this; {advice}") from None
+
+
+def _config_text(folder: Path, *, finished: bool) -> str:
     _check_kinds(folder)
     if not (folder / CONFIG).is_file():
         raise RunError(
             f"{folder} is not a run folder: it has no {CONFIG}; make one with `dssl fit GRAPH --out {folder}`"
         )
-    config = from_toml(files.read_text(folder / CONFIG, records.AGAIN), str(folder / CONFIG))
     if finished and not is_finished(folder):
         raise RunError(f"{folder} is an unfinished run; run its `dssl fit` again to complete it")
-    return config
+    return files.read_text(folder / CONFIG, records.AGAIN)
 
 
 def read_metrics(folder: Path) -> list[Record]:
@@ -125,10 +136,10 @@ def read_evaluation(folder: Path) -> Evaluation:
 
 
 def read_embeddings(folder: Path) -> Embeddings:
-    """Read the embeddings of a finished run."""
+    """Read the embeddings of a finished run, of any version."""
     from dssl.model.embeddings import Embeddings
 
-    read_config(folder)
+    _config_text(folder, finished=True)
     return Embeddings.load(folder / EMBEDDINGS)
 
 
