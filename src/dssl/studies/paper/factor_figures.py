@@ -42,11 +42,11 @@ def study_job(graph: str, options: Options) -> Job:
     return Job(graph, "factors", QUICK if options.quick else {}, splits=0)
 
 
-def stored_study(job: Job, path: Path) -> tuple[Content | None, Record]:
-    """The study of a job, from its file if that is of the same job, and a record; none if it failed."""
+def stored_study(job: Job, path: Path, *, any_key: bool = False) -> tuple[Content | None, Record]:
+    """The study of a job, from its file if that is of the same job (or of any), and a record; none if it failed."""
     try:
         stored: Content = json.loads(path.read_text(encoding="utf-8"))
-        if stored["key"] == job.key:
+        if any_key or stored["key"] == job.key:
             return stored, _record(job, stored["seconds"], stored=True)
     except (OSError, ValueError, KeyError, TypeError):
         pass

@@ -7,6 +7,7 @@ SVG with a CSV of its numbers in ``OUT/figures``; ``OUT/figures.md`` shows all o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +23,7 @@ from dssl.studies.experiments import Job
 from dssl.studies.paper import factor_figures
 from dssl.studies.paper.plans import BASES, Options, for_graph, graphs_of, seeds_of, splits_of
 from dssl.studies.records import Record
-from dssl.studies.results_table import Cell, Page
+from dssl.studies.results_table import OUTDATED, Cell, Page
 
 GRAPHS = ("texas", "cora")
 GRID = (0.2, 0.4, 0.6, 0.8, 1.0)  # the paper's, for both variances and the temperature
@@ -114,6 +115,8 @@ def write(
     results: Results,
     failed: Sequence[str],
     on_record: Callable[[Job, Record], None] = lambda _job, _record: None,
+    *,
+    stored: bool = False,
 ) -> list[Path]:
     """Write all figures and the page that shows them, and return the paths.
 
@@ -123,6 +126,7 @@ def write(
         results: the entries of `plan` with their records.
         failed: sentences on the jobs that failed.
         on_record: called with each model whose factors are drawn.
+        stored: whether factors are drawn from their files alone, also those of earlier settings.
     """
     page = Page(out, "figures", NOTE)
     asked = graphs_of(options, GRAPHS)
@@ -133,7 +137,7 @@ def write(
     for name, (title, _) in CURVES.items():
         _write_curves(page, name, title, _panels(pair for pair in every if pair[0].figure == name))
     for job in study_jobs(options):
-        study, record = factor_figures.stored_study(job, out / "figures" / f"factors-{job.graph}.json")
+        study, record = factor_figures.stored_study(job, out / "figures" / f"factors-{job.graph}.json", any_key=stored)
         on_record(job, record)
         if study is None:
             page.left_out.append(f"{record.row} on {record.graph}: {record.error}")
@@ -185,8 +189,8 @@ def _panels(found: Iterable[tuple[Point, Record]]) -> Panels:
         values = record.views["embedding"].percent("accuracy")
         if values:
             cells = panels.setdefault((point.job.graph, point.line.setting), {}).setdefault(point.line.name, {})
-            before = cells[point.value].values if point.value in cells else ()
-            cells[point.value] = Cell((*before, values))
+            before = cells.get(point.value, Cell(()))
+            cells[point.value] = Cell((*before.values, values), outdated=before.outdated or record.outdated)
     return panels
 
 
@@ -218,3 +222,10 @@ def _write_curves(page: Page, name: str, title: str, panels: Panels) -> None:
                 f"{graph}, {line}: best {cells[best].text} at {setting} {best:g}, "
                 f"lowest {cells[worst].text} at {worst:g}."
             )
+    every = [cell for lines in panels.values() for cells in lines.values() for cell in cells.values()]
+    seeds = sorted(Counter(len(cell.values) for cell in every).items(), reverse=True)
+    page.say(
+        "Points: " + ", ".join(f"{points} of {count} seed{'s' if count > 1 else ''}" for count, points in seeds) + "."
+    )
+    if any(cell.outdated for cell in every):
+        page.say(OUTDATED)

@@ -42,6 +42,7 @@ class Made:
         records: every record once.
         failed: sentences on the jobs that failed.
         on_record: called with each further model that is fitted.
+        stored: whether stored records alone are taken.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Made:
     records: Sequence[Record]
     failed: Sequence[str]
     on_record: OnRecord
+    stored: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +117,15 @@ def reproduce(
         failed = []  # a table of stored records has fewer cells
     results = [(entry, records[entry.job.key]) for entry in entries if not records[entry.job.key].error]
     if stored:
-        results = current(results)
-        done = list({record.key: record for _, record in results}.values())
-    return study.write(Made(name, options, out, entries, results, done, failed, on_record))
+        done = [record for record in done if not record.error]
+    return study.write(Made(name, options, out, entries, results, done, failed, on_record, stored))
 
 
 def write_table(build: tables.Build, made: Made) -> list[Path]:
     """Write a table as Markdown and CSV, and draw it if it has values."""
+    if made.stored:
+        results = current(made.results)
+        made = replace(made, results=results, records=list({one.key: one for _, one in results}.values()))
     table = build(made.options, made.results)
     notes = [QUICK_NOTE, "", *table.notes] if made.options.quick and made.records else table.notes
     coverage = _coverage(made) if made.records and not made.options.quick else []
@@ -231,7 +235,10 @@ STUDIES: dict[str, Study] = {
     "kinds": Study(plans.nothing, lambda made: kinds.write(made.options, made.out, made.on_record), kinds.jobs),
     "figures": Study(
         figures.plan,
-        lambda made: figures.write(made.options, made.out, made.results, made.failed, made.on_record),
+        lambda made: figures.write(
+            made.options, made.out, made.results, made.failed, made.on_record, stored=made.stored
+        ),
         figures.study_jobs,
+        stored_seeds=3,
     ),
 }
