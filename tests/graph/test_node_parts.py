@@ -6,7 +6,7 @@ from scipy import sparse
 
 from dssl.graph import Graph
 from dssl.graph.adjacency import Averages
-from dssl.graph.node_parts import NodeParts, halves, reliability, word_reliability
+from dssl.graph.node_parts import NodeParts, are_tokens, halves, reliability, word_reliability
 from dssl.graph.principal import Principal
 from dssl.graph.roles import Roles
 from dssl.rng import stream
@@ -126,3 +126,39 @@ def test_the_closed_form_is_exact_in_width_and_finite(graph: Graph) -> None:
     assert found.shape == (graph.num_nodes, 32)
     assert np.isfinite(found).all()
     np.testing.assert_allclose(fitted.closed_form(fitted.apply(graph)), found, atol=1e-5)
+
+
+def test_tokens_have_no_negative_value_and_are_mostly_zero() -> None:
+    x = np.zeros((10, 70), np.float32)
+    x[:, :35] = 1
+    assert are_tokens(x) and are_tokens(sparse.csr_array(x))
+    x[0, 35] = 1  # one more than half of the entries
+    assert not are_tokens(x)
+    x[:, :36] = 0
+    x[0, 0] = -1
+    assert not are_tokens(x) and not are_tokens(sparse.csr_array(x))
+
+
+def test_smoothed_words_are_two_steps_of_a_gcn_centred_and_of_size_one() -> None:
+    graph = linked_bags(0.9, nodes=150)
+    _, parts, _ = NodeParts.fit(graph, dim=8)
+    a = graph.adjacency().toarray() + np.eye(150)
+    s = a / np.sqrt(np.outer(a.sum(axis=1), a.sum(axis=1)))
+    near = s @ s @ parts["words"]
+    near -= near.mean(axis=0)
+    near /= np.sqrt((near**2).sum() / 150)
+    np.testing.assert_allclose(parts["smoothed words"], near, atol=1e-4)
+
+
+def test_positions_by_in_links_count_half_in_the_closed_form() -> None:
+    graph = linked_bags(0.9, nodes=150)
+    graph = Graph.from_edges(*np.triu(graph.adjacency().toarray()).nonzero(), num_nodes=150, x=graph.x, directed=True)
+    fitted, parts, _ = NodeParts.fit(graph, dim=16)
+    out = fitted.positions.ends.shape[1]
+    assert 0 < out < parts["positions"].shape[1]
+    halved = {**parts, "positions": parts["positions"] * np.where(np.arange(parts["positions"].shape[1]) < out, 1, 0.5)}
+    joined = np.hstack([fitted.weights[name] * part for name, part in halved.items()])
+    u, s, _ = np.linalg.svd(joined - joined.mean(axis=0), full_matrices=False)
+    expected = u[:, :16] * s[:16]
+    found = fitted.closed_form(parts)
+    np.testing.assert_allclose(found @ found.T, expected @ expected.T / (expected**2).sum() * 150, atol=1e-3)

@@ -41,10 +41,12 @@ def literal_topics(graph: Graph) -> np.ndarray:
     return kept @ kept.T / (kept**2).sum() * len(kept)
 
 
-def test_topics_are_their_formula() -> None:
-    graph = linked_bags(0.9, nodes=150)
+@pytest.mark.parametrize("alike", [0.9, 0.05])
+def test_topics_are_their_formula(alike: float) -> None:
+    graph = linked_bags(alike, nodes=150)
     _, found, spectrum = Topics.fit(graph)
     assert spectrum.num_significant >= 1
+    assert spectrum.effective[np.abs(spectrum.effective).argmax()] * (alike - 0.5) > 0
     np.testing.assert_allclose(found @ found.T, literal_topics(graph), atol=2e-3)
     variance = found.var(axis=0)
     np.testing.assert_allclose(variance.sum(), 1, atol=1e-3)
@@ -72,6 +74,11 @@ def test_stored_maps_give_the_same_topics_and_those_of_new_nodes() -> None:
     np.testing.assert_allclose(alone[:200], found, atol=1e-5)
     own = graph.replace(indptr=np.zeros(201, np.int64), indices=np.zeros(0, np.int32))
     np.testing.assert_allclose(alone[200], fitted.apply(own)[7], atol=1e-5)
+    every = [*graph.sources(), 3], [*graph.indices, 3]  # both directions as links of a directed graph, and a loop
+    directed = Graph.from_edges(*every, num_nodes=200, x=graph.x, directed=True)
+    np.testing.assert_allclose(fitted.apply(directed), found, atol=1e-5)
+    one_way = Graph.from_edges(*np.triu(graph.adjacency().toarray()).nonzero(), num_nodes=200, x=graph.x, directed=True)
+    np.testing.assert_allclose(fitted.apply(one_way), found, atol=1e-5)
     with pytest.raises(GraphError, match="3 feature columns, but the topics were fitted with 150"):
         fitted.apply(graph.replace(x=np.ones((200, 3), np.float32)))
 

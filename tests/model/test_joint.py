@@ -12,7 +12,7 @@ from scipy import sparse
 import dssl
 from dssl.errors import ConfigError, RunError
 from dssl.graph import Graph
-from dssl.model.joint import Joint
+from dssl.model.joint import Joint, with_input
 from dssl.rng import stream
 
 
@@ -79,3 +79,20 @@ def test_damaged_weights_of_the_parts_are_one_line(spoil: dict[str, object], tmp
     (tmp_path / "features.json").write_text(json.dumps(stored | {"weights": spoil}))
     with pytest.raises(RunError, match="is damaged or of another model; fit the model again"):
         dssl.load_model(tmp_path)
+
+
+def test_the_vector_is_made_of_both_parts_of_equal_size() -> None:
+    """The principal components of closed form and trained vector, each centred and of size 1, by NumPy."""
+    graph = words()
+    joint, x = Joint.start(graph, dim=6, seed=0)
+    assert x.shape == (120, 128)
+    trained = (3 + 40 * stream(0, "trained").normal(size=(120, 4))).astype(np.float32)
+    ready = with_input(graph, x)
+    joint.finish(ready, trained)
+    sides = [side - side.mean(axis=0) for side in (x[:, :6].astype(np.float64), trained)]
+    both = np.hstack([side / np.sqrt((side**2).sum() / 120) for side in sides])
+    u, s, _ = np.linalg.svd(both, full_matrices=False)
+    expected = u[:, :6] * s[:6]
+    found = joint.join(ready, trained)
+    gram = found @ found.T
+    np.testing.assert_allclose(gram / np.trace(gram), expected @ expected.T / (expected**2).sum(), atol=1e-5)
