@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.stats import norm
 
+from dssl import rng
 from dssl.data.synthetic import planted_pairs
 from dssl.graph import Graph, link_mixture
 from dssl.graph.link_mixture import LinkGroups, Mixture, fit, once, shares_of
@@ -154,3 +157,24 @@ def test_the_best_start_wins() -> None:
     readings[0] += np.repeat(10 * np.eye(2, dtype=np.float32), 100, axis=0)
     mixture, _ = fit(readings, 2, seed=0)
     assert sorted(mixture.mean[:, 0].round(-1).tolist()) == [0, 10]
+
+
+def test_the_start_with_the_largest_likelihood_is_taken() -> None:
+    readings = np.random.default_rng(3).uniform(size=(1, 300, 3)).astype(np.float32)
+    starts = (rng.stream(5, "link mixture", n) for n in range(link_mixture.STARTS))
+    found = [link_mixture._maximise(readings, link_mixture._start(readings, 6, draw))[1] for draw in starts]
+    assert max(found) > min(found)
+    assert fit(readings, 6, seed=5)[1] == max(found)
+
+
+def test_each_round_of_context_fits_again_from_the_posteriors_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, _ = stars()
+    started = []
+
+    def counted(*args: Any, shares: Any = None, **options: Any) -> Any:
+        started.append(shares is not None)
+        return fit(*args, shares=shares, **options)
+
+    monkeypatch.setattr(link_mixture, "fit", counted)
+    LinkGroups(graph.undirected(), 2, rounds=3)
+    assert started == [False, True, True, True]
