@@ -9,6 +9,7 @@ import re
 import shutil
 import sys
 from dataclasses import replace
+from datetime import date
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -431,6 +432,25 @@ def test_a_map_holds_places_and_columns_as_they_were() -> None:
     linked = factors.nodes.any(axis=1)
     np.testing.assert_array_equal(best[linked], factors.nodes.argmax(axis=1)[linked])
     assert (best[~linked] == report_charts.NONE).all()
+
+
+def test_the_map_of_a_messy_table_has_its_values_and_what_is_missing() -> None:
+    rows = pa.table(
+        {
+            "income": [1.0, None, 30_000.0] * 20,
+            "joined": pa.array([date(2020, 7, 1), None, date(2024, 1, 1)] * 20),
+            "note": [f"pays late {i}" for i in range(60)],
+            "email": [f"u{i}@x.org" for i in range(60)],
+            "currency": ["EUR"] * 60,
+        }
+    )
+    x, names, encoding = encode(rows)
+    graph = planted()[0].replace(x=x, feature_names=names, encoding=encoding)
+    chart = report_charts.node_map(Arrays(Map(np.zeros((60, 2), np.float32), "pca"), graph, graph, None, []))
+    columns = {column["name"]: column for column in chart["columns"]}
+    assert list(columns) == ["label", "degree", "income", "joined, year"]
+    np.testing.assert_allclose(unpack(columns["income"]["values"])[:3], [1, np.nan, 30_000], rtol=1e-3)
+    np.testing.assert_allclose(unpack(columns["joined, year"]["values"])[:3], [2020.5, np.nan, 2024.0], atol=0.01)
 
 
 def test_classes_beyond_the_looks_are_others() -> None:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dssl.errors import RunError
-from dssl.graph.features import decode
+from dssl.graph.features import decode, years
 from dssl.model.factor_names import titles
 from dssl.runs import run_folder
 from dssl.runs.links import model_links
@@ -206,4 +206,7 @@ def _table_columns(graph: Graph) -> Iterator[Column]:
     if graph.x is None or graph.encoding is None:
         return
     for column, values in decode(graph.x, graph.encoding):
-        yield Column(column.name, values, column.categories if column.kind == "category" else None)
+        if column.kind == "date":
+            yield Column(f"{column.name}, year", years(values))
+        else:
+            yield Column(column.name, values, column.categories if column.kind == "category" else None)

@@ -125,6 +125,15 @@ def decode(x: Features, encoding: Encoding) -> Iterator[tuple[Column, NDArray[np
             yield column, values.astype(np.float32)
 
 
+def years(seconds: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Dates in seconds since 1970 as years with a fraction.
+
+    >>> years(np.array([0.0, 31_556_952.0], np.float32)).tolist()
+    [1970.0, 1971.0]
+    """
+    return np.asarray(1970 + seconds / 31_556_952.0, np.float32)
+
+
 @dataclass(frozen=True, slots=True)
 class _Block:
     """Features of one column: dense values ``(N, width)``, the position of the one 1 in each row, or a CSR matrix."""

@@ -5,19 +5,21 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from dssl.evaluation.factor_analysis import class_similarity, similarity_correlation
+from dssl.graph.features import decode, years
 from dssl.graph.statistics import neighborhood_similarity
 from dssl.model.factor_names import titles
 from dssl.report.facts import Arrays, Facts, short
 
 if TYPE_CHECKING:
     from dssl.graph import Graph
+    from dssl.graph.encoding import Column
     from dssl.model.factors import Factors
 
 Chart = dict[str, Any]
@@ -283,25 +285,18 @@ def _table_columns(graph: Graph) -> list[Chart]:
     """The columns of the node table, decoded from the features."""
     if graph.x is None or graph.encoding is None:
         return []
-    found: list[Chart] = []
-    begin = 0
-    for column in graph.encoding.columns:
-        width = len(column.names)
-        part = graph.x[:, begin : begin + width]
-        begin += width
-        if len(found) == MOST_COLUMNS or column.kind == "vector":
-            continue
-        dense = np.asarray(part.toarray() if isinstance(part, sparse.sparray) else part)
-        if column.kind == "category":
-            codes = np.where(dense.any(axis=1), dense.argmax(axis=1), -1) if width else np.full(len(dense), -1)
-            names = [short(name, 28) for name in column.categories]
-            found.append(_classes(column.name, codes, names, "no value"))
-        elif column.kind == "flag":
-            found.append(_classes(column.name, dense[:, 0].astype(np.int64), ["false", "true"], "no value"))
-        else:
-            values = dense[:, 0] * (column.std or 1) + column.mean
-            found.append(_numbers(column.name, values.astype(np.float32)))
-    return found
+    return [_table_column(column, values) for column, values in islice(decode(graph.x, graph.encoding), MOST_COLUMNS)]
+
+
+def _table_column(column: Column, values: NDArray[Any]) -> Chart:
+    if column.kind == "category":
+        return _classes(column.name, values, [short(name, 28) for name in column.categories], "no value")
+    if column.kind == "flag":
+        codes = np.where(np.isnan(values), -1, values).astype(np.int64)
+        return _classes(column.name, codes, ["false", "true"], "no value")
+    if column.kind == "date":
+        return _numbers(f"{column.name}, year", years(values))
+    return _numbers(column.name, values)
 
 
 def packed(values: NDArray[Any]) -> dict[str, str]:

@@ -295,12 +295,17 @@
     if (!picked) return [[trace(all, "nodes", { color: css("--accent") })], { ...look, showlegend: false }];
     const values = column(picked.values);
     if (!picked.classes) {
+      const known = all.filter((at) => !Number.isNaN(values[at]));
+      const unknown = all.filter((at) => Number.isNaN(values[at]));
       const [shade, bar] = scale(
         picked.name,
-        Float32Array.from(all, (at) => values[at]),
+        Float32Array.from(known, (at) => values[at]),
       );
       return [
-        [trace(all, picked.name, { color: shade, colorscale: "Viridis", showscale: true, colorbar: bar })],
+        [
+          trace(unknown, "no value", { color: css("--rest") }),
+          trace(known, picked.name, { color: shade, colorscale: "Viridis", showscale: true, colorbar: bar }),
+        ],
         { ...look, showlegend: false },
       ];
     }
@@ -442,7 +447,7 @@
 
   function shownValue(part, at) {
     const value = column(part.values)[at];
-    if (!part.classes) return figure(value);
+    if (!part.classes) return Number.isNaN(value) ? "no value" : figure(value);
     return value === NONE ? part.none : value === OTHER ? part.other : part.classes[value];
   }
 
