@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dssl import DSSL, Graph
+from dssl import DSSL, Graph, from_tables
 from dssl.errors import RunError
 from dssl.model.factors import Factors
 
@@ -94,3 +94,15 @@ def test_factors_of_a_model_are_described_and_others_need_their_graph() -> None:
     bare = factors_of(graph, reason)
     with pytest.raises(RunError, match="pass it"):
         Factors(bare.ids, bare.source, bare.target, bare.links, bare.nodes).describe()
+
+
+def test_hashed_words_are_no_names() -> None:
+    graph, reason = market()
+    part = np.asarray(graph.x)[:, :3].argmax(axis=1)
+    notes = [f"{('lends', 'buys', 'sells')[at]} since {1900 + number}" for number, at in enumerate(part)]
+    table = {"id": graph.ids, "note": notes, "role": [("bank", "buyer", "seller")[at] for at in part]}
+    read = from_tables({"source": graph.sources(), "target": graph.indices}, nodes=table, directed=True)
+    assert read.encoding is not None
+    assert [column.kind for column in read.encoding.columns] == ["text", "category"]
+    named = factors_of(read, reason).describe()
+    assert [each.name for each in named[:2]] == ["role=bank → role=buyer", "role=buyer → role=seller"]

@@ -108,10 +108,12 @@ def describe(factors: Factors, graph: Graph) -> list[FactorDescription]:
             named = graph.class_names or tuple(f"class {n}" for n in range(graph.num_classes))
             _add(traits, side, "class", named, (groups @ _one_hot(graph.y[nodes], len(named))).toarray(), sizes)
         if graph.x is not None and graph.feature_names is not None:
-            present = sparse.csr_array(graph.x != 0, dtype=np.float64)
+            shown = _with_meaning(graph)
+            present = sparse.csr_array(graph.x[:, shown] != 0, dtype=np.float64)
             counts = np.zeros((len(sizes), graph.num_nodes))
             np.add.at(counts, (factor, nodes), 1)
-            _add(traits, side, "column", graph.feature_names, (present.T @ counts.T).T, sizes)
+            names = [graph.feature_names[at] for at in shown]
+            _add(traits, side, "column", names, (present.T @ counts.T).T, sizes)
         if len(own):
             _add_roles(traits, side, roles.names, columns[nodes], groups, sizes)
     total = max(len(own), 1)
@@ -152,6 +154,14 @@ def _add(
         out = np.flatnonzero((fraction >= FREQUENT) & (lift >= LIFT))
         for at in sorted(out.tolist(), key=lambda at: -lift[at] * fraction[at])[:EXAMPLES]:
             traits[k].append(Trait(side, kind, names[at], float(fraction[at]), float(lift[at])))
+
+
+def _with_meaning(graph: Graph) -> NDArray[np.int64]:
+    """Positions of the features whose names have a meaning: a hashed word has only a number."""
+    if graph.encoding is None:
+        return np.arange(graph.num_features)
+    hashed = np.concatenate([np.full(len(each.names), each.kind == "text") for each in graph.encoding.columns])
+    return np.flatnonzero(~hashed)
 
 
 def _add_roles(

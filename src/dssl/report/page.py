@@ -297,10 +297,19 @@ def _results(facts: Facts, page: Page) -> dict[str, Any]:
         {"name": words, "value": result.get("kmeans", {}).get(name), "words": ""} for name, words in KMEANS.items()
     ]
     found["free"] = [*(row for row in clusters if row["value"] is not None), *free]
-    found["links"] = [
-        {"name": name.replace("_", " "), "value": value} for name, value in result.get("links", {}).items()
-    ]
+    found["links"], found["links_verdict"] = _link_rows(result.get("links", {})), result.get("links_verdict", "")
     return found
+
+
+def _link_rows(found: Mapping[str, float]) -> list[dict[str, Any]]:
+    """A row for each score of pairs, such as the cosine, with its values by kind of pair and measure.
+
+    >>> _link_rows({"cosine_uniform_auc": 0.7, "cosine_degree_ap": 0.6})
+    [{'name': 'cosine', 'values': [0.7, None, None, 0.6]}]
+    """
+    names = dict.fromkeys(name.rsplit("_", 2)[0] for name in found)
+    ends = [f"{pairs}_{measure}" for pairs in ("uniform", "degree") for measure in ("auc", "ap")]
+    return [{"name": name.replace("_", " "), "values": [found.get(f"{name}_{end}") for end in ends]} for name in names]
 
 
 def _environment(record: Environment) -> list[tuple[str, str]]:
