@@ -125,7 +125,7 @@ def decode(x: Features, encoding: Encoding) -> Iterator[tuple[Column, NDArray[np
             yield column, values.astype(np.float32)
 
 
-def years(seconds: NDArray[np.float32]) -> NDArray[np.float32]:
+def years(seconds: NDArray[Any]) -> NDArray[np.float32]:
     """Dates in seconds since 1970 as years with a fraction.
 
     >>> years(np.array([0.0, 31_556_952.0], np.float32)).tolist()

@@ -112,7 +112,7 @@ def describe(factors: Factors, graph: Graph) -> list[FactorDescription]:
             present = sparse.csr_array(graph.x[:, shown] != 0, dtype=np.float64)
             counts = np.zeros((len(sizes), graph.num_nodes))
             np.add.at(counts, (factor, nodes), 1)
-            names = [graph.feature_names[at] for at in shown]
+            names = tuple(graph.feature_names[at] for at in shown)
             _add(traits, side, "column", names, (present.T @ counts.T).T, sizes)
         if len(own):
             _add_roles(traits, side, roles.names, columns[nodes], groups, sizes)
