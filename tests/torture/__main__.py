@@ -1,7 +1,8 @@
 """``make torture``: kills, failing operations, damaged inputs, random settings, torchrun and soak.
 
 Every case has a seed or a number. A case is stored when it has ended, in ``build/torture/results.jsonl``: the same call
-resumes, and ``--fresh`` begins anew. The table is ``results/torture.md``.
+resumes, and ``--fresh`` begins anew. The table is ``results/torture.md``; a campaign that was not run, or only in part,
+keeps its section there.
 """
 
 from __future__ import annotations
@@ -82,7 +83,9 @@ def main() -> None:
         shutil.rmtree(root, ignore_errors=True)
         from tests.torture import table
 
-        (TOP / "results" / "torture.md").write_text(table.markdown(results.rows), encoding="utf-8")
+        page = TOP / "results" / "torture.md"
+        stored = page.read_text(encoding="utf-8") if page.exists() and not given.fresh else ""
+        page.write_text(table.markdown(results.rows, stored), encoding="utf-8")
 
 
 def campaign(given: argparse.Namespace, results: Results, root: Path) -> None:

@@ -34,50 +34,59 @@ TITLES = {
 }
 
 
-def markdown(rows: list[dict[str, Any]]) -> str:
-    """Return the page."""
-    return "\n".join(_lines(rows)) + "\n"
+def markdown(rows: list[dict[str, Any]], stored: str = "") -> str:
+    """Return the page.
 
-
-def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
-    total, bad = sum(row["cases"] for row in rows), sum(len(row["problems"]) for row in rows)
-    yield "# Torture"
-    yield ""
-    yield f"`make torture` writes this page. {total:,} cases, {bad:,} problems. A problem is a traceback, crash, hang,"
-    yield "torn or temporary file, a line that names no file, or other bytes than those of an uninterrupted command."
-    yield ""
-    system = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores"
-    commits = dict.fromkeys(row["commit"] for row in rows if "commit" in row)
-    yield f"dssl {version('dssl')}, {system}, one process at a time. Commits: {', '.join(commits) or 'unknown'}."
+    Args:
+        rows: stored cases.
+        stored: the page so far. A campaign keeps its section there until as many cases, or a problem, are known.
+    """
+    sections = []
     for name, (letter, title, words) in TITLES.items():
+        head = f"## ({letter}) {title}"
+        old = next((f"## {text.strip()}" for text in stored.split("\n## ") if f"## {text}".startswith(head)), "")
         found = [row for row in rows if row["campaign"] == name]
-        if not found:
-            continue
-        yield from ("", f"## ({letter}) {title}", "", words, "")
-        counted = name in ("fuzz", "options")
-        head = ["", "cases", *(("accepted", "refused") if counted else ()), "problems", "seconds"]
-        yield f"| {' | '.join(head)} |"
-        yield f"| --- |{' --: |' * (len(head) - 1)}"
-        for part in [*dict.fromkeys(row["name"] for row in found), "all"]:
-            of = [row for row in found if part in (row["name"], "all")]
-            cells = [f"{sum(row['cases'] for row in of):,}"]
-            cells += [f"{sum(row.get(kind, 0) for row in of):,}" for kind in ("accepted", "refused")] if counted else []
-            cells += [f"{sum(len(row['problems']) for row in of):,}", f"{sum(row['seconds'] for row in of):,.0f}"]
-            yield f"| {part} | {' | '.join(cells)} |"
-        yield from _more(name, found)
-        problems = [(row["key"], text) for row in found for text in row["problems"]]
-        if problems:
-            yield ""
-            yield from (f"- `{key}`: {_short(text)}" for key, text in problems[:20])
+        new = "\n".join([head, "", words, "", *_table(name, found), *_more(name, found)]) if found else ""
+        if new and (_counts(new)[0] >= _counts(old)[0] or _counts(new)[1]):
+            sections.append(new)
+        elif old:
+            sections.append(old)
+    total, bad = (sum(numbers) for numbers in zip((0, 0), *map(_counts, sections), strict=True))
+    system = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    begin = [
+        "# Torture",
+        f"`make torture` writes this page. {total:,} cases, {bad:,} problems. A problem is a traceback, crash, hang,\n"
+        "torn or temporary file, a line that names no file, or other bytes than those of an uninterrupted command.",
+        f"dssl {version('dssl')}, {system}, one process at a time.",
+    ]
+    return "\n\n".join([*begin, *sections]) + "\n"
+
+
+def _counts(section: str) -> tuple[int, int]:
+    """Cases and problems of a section, from the last row of its table."""
+    last = next((line for line in section.splitlines() if line.startswith("| all |")), "| all | 0 | 0 | 0 |")
+    numbers = [int(cell.replace(",", "")) for cell in last.split("|")[2:-1]]
+    return numbers[0], numbers[-2]
+
+
+def _table(name: str, found: list[dict[str, Any]]) -> Iterator[str]:
+    counted = name in ("fuzz", "options")
+    head = ["", "cases", *(("accepted", "refused") if counted else ()), "problems", "seconds"]
+    yield f"| {' | '.join(head)} |"
+    yield f"| --- |{' --: |' * (len(head) - 1)}"
+    for part in [*dict.fromkeys(row["name"] for row in found), "all"]:
+        of = [row for row in found if part in (row["name"], "all")]
+        cells = [f"{sum(row['cases'] for row in of):,}"]
+        cells += [f"{sum(row.get(kind, 0) for row in of):,}" for kind in ("accepted", "refused")] if counted else []
+        cells += [f"{sum(len(row['problems']) for row in of):,}", f"{sum(row['seconds'] for row in of):,.0f}"]
+        yield f"| {part} | {' | '.join(cells)} |"
 
 
 def _more(name: str, found: list[dict[str, Any]]) -> Iterator[str]:
+    """Further lines of a section: its own figure, the commits, and the first problems."""
     if name == "soak":
         row = found[-1]
-        yield from (
-            "",
-            f"Largest memory: {row['middle_mb']} MB in the second third, {row['last_mb']} MB in the last.",
-        )
+        yield from ("", f"Largest memory: {row['middle_mb']} MB in the second third, {row['last_mb']} MB in the last.")
     if name == "jobs":
         yield from ("", f"Longest time from the kill to the end of the job: {max(row['end'] for row in found):.1f} s.")
     if name == "fuzz":
@@ -85,6 +94,12 @@ def _more(name: str, found: list[dict[str, Any]]) -> Iterator[str]:
             "",
             "Batches of 200 inputs are numbered from 0; the seed of an input is the reader, the batch and its number.",
         )
+    commits = dict.fromkeys(row["commit"] for row in found if "commit" in row)
+    yield from ("", f"Commits: {', '.join(commits) or 'unknown'}.")
+    problems = [(row["key"], text) for row in found for text in row["problems"]]
+    if problems:
+        yield ""
+        yield from (f"- `{key}`: {_short(text)}" for key, text in problems[:20])
 
 
 def _short(text: str) -> str:

@@ -67,3 +67,15 @@ def test_the_table_counts_cases_and_shows_problems() -> None:
     assert "2 cases, 1 problems" in page
     assert "| fit | 2 | 1 | 3 |" in page
     assert "- `b`: torn / file" in page
+
+
+def test_a_campaign_keeps_its_section_until_as_many_cases_are_known() -> None:
+    def case(campaign: str, cases: int) -> dict[str, object]:
+        return {"key": "k", "campaign": campaign, "name": "fit", "cases": cases, "seconds": 1.0, "problems": []}
+
+    stored = table.markdown([case("kills", 1500), case("errors", 3)])
+    page = table.markdown([case("kills", 20), case("errors", 4)], stored)
+    assert "1,504 cases, 0 problems" in page
+    assert "| fit | 1,500 | 0 | 1 |" in page
+    assert "| fit | 4 | 0 | 1 |" in page
+    assert table.markdown([], page) == page
