@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dssl.kernels.arcs import place
 from dssl.kernels.compile import compiled
 from dssl.kernels.csr import mix
 
@@ -13,19 +14,6 @@ Indices = NDArray[np.int32]
 Floats = NDArray[np.float32]
 
 PAIRS = 256  # pairs of neighbours that are looked at where there are more
-
-
-@compiled
-def _linked(indptr: Indptr, indices: Indices, i: int, j: int) -> bool:
-    """Whether j is in the ascending row of i."""
-    low, high = indptr[i], indptr[i + 1]
-    while low < high:
-        middle = (low + high) // 2
-        if indices[middle] < j:
-            low = middle + 1
-        else:
-            high = middle
-    return bool(low < indptr[i + 1] and indices[low] == j)
 
 
 @compiled
@@ -46,7 +34,7 @@ def clustering(indptr: Indptr, indices: Indices, seed: int) -> Floats:
         if pairs <= PAIRS:
             for a in range(begin, begin + degree):
                 for b in range(a + 1, begin + degree):
-                    closed += _linked(indptr, indices, indices[a], indices[b])
+                    closed += place(indptr, indices, indices[a], indices[b]) >= 0
         else:
             pairs = PAIRS
             for draw in range(PAIRS):
@@ -55,7 +43,7 @@ def clustering(indptr: Indptr, indices: Indices, seed: int) -> Floats:
                 other = np.int64((key & np.uint64(0xFFFFFFFF)) % np.uint64(degree - 1))
                 if other >= one:
                     other += 1
-                closed += _linked(indptr, indices, indices[begin + one], indices[begin + other])
+                closed += place(indptr, indices, indices[begin + one], indices[begin + other]) >= 0
         out[i] = closed / pairs
     return out
 

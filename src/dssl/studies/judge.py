@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,13 +31,14 @@ from dssl.evaluation.splits import Protocol, Split
 from dssl.graph import Graph
 from dssl.graph.preparation import links
 from dssl.model.estimator import Embedder
-from dssl.runtime import environment
+from dssl.runtime import environment, files
 from dssl.studies.records import Record, View
 
 if TYPE_CHECKING:
     from dssl.studies.experiments import Job
 
 HEALTH = ("loss", "local", "global", "entropy", "effective_rank", "posterior_entropy", "factor_usage_max")
+Content = dict[str, Any]  # of a JSON file
 SMALL = "synthetic:nodes=60,classes=3,degree=4,features=8"  # the graph that a process compiles its code on
 Result = dict[str, Any]
 
@@ -64,6 +67,35 @@ def perform(job: Job) -> Record:
 def failed(job: Job, error: DsslError) -> Record:
     """The record of a job that failed."""
     return Record(key=job.key, graph=job.graph, row=job.row, seed=job.seed, error=str(error))
+
+
+def kept(
+    job: Job, path: Path, measure: Callable[[Job], Content], *, any_key: bool = False
+) -> tuple[Content | None, Record]:
+    """Return the content that a job measures, from its file if that is of the same job, and a record.
+
+    Args:
+        job: the job.
+        path: JSON file of the content, with the key, the settings and the seconds of the job.
+        measure: returns the content; if it fails, there is none.
+        any_key: whether the file may be that of other settings.
+    """
+    begun = time.perf_counter()
+    try:
+        content: Content = json.loads(path.read_text(encoding="utf-8"))
+        seconds, stored = content["seconds"], any_key or content["key"] == job.key
+    except (OSError, ValueError, KeyError, TypeError):
+        stored = False
+    if not stored:
+        try:
+            found = measure(job)
+        except DsslError as error:
+            return None, failed(job, error)
+        seconds = round(time.perf_counter() - begun, 2)
+        content = {"key": job.key, "graph": job.graph, "settings": dict(job.settings), "seed": job.seed, **found}
+        content["seconds"] = seconds
+        files.write_text(path, json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")
+    return content, Record(key=job.key, graph=job.graph, row=job.row, seed=job.seed, seconds=seconds, stored=stored)
 
 
 def perform_alone(job: Job) -> Record:

@@ -6,63 +6,33 @@ has other settings.
 
 from __future__ import annotations
 
-import json
 import math
-import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dssl.config.resolve import resolve
 from dssl.data.load import load
-from dssl.errors import DsslError
 from dssl.evaluation import factor_analysis
 from dssl.graph import Graph
 from dssl.graph.statistics import neighborhood_similarity
 from dssl.model.estimator import Embedder
 from dssl.rng import stream
-from dssl.runtime import files
 from dssl.studies import charts
 from dssl.studies.entries import QUICK
 from dssl.studies.experiments import Job
-from dssl.studies.judge import failed
+from dssl.studies.judge import Content
 from dssl.studies.paper.plans import Options
-from dssl.studies.records import Record
 from dssl.studies.results_table import Page
 
 EGO_DEGREES = (4, 10)  # of the node in the middle of a drawn neighbourhood
 EGO_NODES = 25
 SAMPLE = 120  # nodes of a map of similarities
-Content = dict[str, Any]  # of the JSON file
 
 
 def study_job(graph: str, options: Options) -> Job:
     """The default preset; the principal components next to its trained columns have no part in the factors."""
     return Job(graph, "factors", QUICK if options.quick else {}, splits=0)
-
-
-def stored_study(job: Job, path: Path, *, any_key: bool = False) -> tuple[Content | None, Record]:
-    """The study of a job, from its file if that is of the same job (or of any), and a record; none if it failed."""
-    try:
-        stored: Content = json.loads(path.read_text(encoding="utf-8"))
-        if any_key or stored["key"] == job.key:
-            return stored, _record(job, stored["seconds"], stored=True)
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    begun = time.perf_counter()
-    try:
-        found = study(job)
-    except DsslError as error:
-        return None, failed(job, error)
-    content = {"key": job.key, "graph": job.graph, "settings": dict(job.settings), "seed": job.seed, **found}
-    content["seconds"] = round(time.perf_counter() - begun, 2)
-    files.write_text(path, json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")
-    return content, _record(job, content["seconds"])
-
-
-def _record(job: Job, seconds: float, *, stored: bool = False) -> Record:
-    return Record(key=job.key, graph=job.graph, row=job.row, seed=job.seed, seconds=seconds, stored=stored)
 
 
 def study(job: Job) -> Content:

@@ -20,6 +20,7 @@ from dssl.data.datasets import available
 from dssl.studies import charts
 from dssl.studies.entries import PAPER_TERMS, QUICK, Entry, Results
 from dssl.studies.experiments import Job
+from dssl.studies.judge import kept
 from dssl.studies.paper import factor_figures
 from dssl.studies.paper.plans import BASES, Options, for_graph, graphs_of, seeds_of, splits_of
 from dssl.studies.records import Record
@@ -137,7 +138,7 @@ def write(
     for name, (title, _) in CURVES.items():
         _write_curves(page, name, title, _panels(pair for pair in every if pair[0].figure == name))
     for job in study_jobs(options):
-        study, record = factor_figures.stored_study(job, out / "figures" / f"factors-{job.graph}.json", any_key=stored)
+        study, record = kept(job, out / "figures" / f"factors-{job.graph}.json", factor_figures.study, any_key=stored)
         on_record(job, record)
         if study is None:
             page.left_out.append(f"{record.row} on {record.graph}: {record.error}")

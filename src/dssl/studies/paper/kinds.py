@@ -7,8 +7,6 @@ training. Each result is stored in ``OUT/kinds/GRAPH-SEED.json`` and reused as l
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,14 +24,13 @@ from dssl.model.estimator import Embedder
 from dssl.runtime import files
 from dssl.studies.entries import QUICK
 from dssl.studies.experiments import Job
-from dssl.studies.judge import failed
+from dssl.studies.judge import Content, kept
 from dssl.studies.paper.plans import Options
 from dssl.studies.records import Record
 
 GRAPHS = ("python:rich", "python:networkx", "python:stdlib")
 FACTORS = 8
 HELD_OUT = 0.2
-Content = dict[str, Any]
 COLUMNS = {
     "factors": "factors",
     "held out": "factors, links held out",
@@ -94,36 +91,13 @@ def _held_out(graph: Graph, config: Any, seed: int) -> dict[str, float]:
     return scores(found.links[rows].argmax(axis=1), graph.kinds[wanted])
 
 
-def stored(job: Job, path: Path) -> tuple[Content | None, Record]:
-    """Return the scores of a job, from its file if that is of the same job, and a record; none if it failed."""
-    try:
-        content: Content = json.loads(path.read_text(encoding="utf-8"))
-        if content["key"] == job.key:
-            return content, _record(job, content["seconds"], stored=True)
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    begun = time.perf_counter()
-    try:
-        found = measure(job)
-    except DsslError as error:
-        return None, failed(job, error)
-    content = {"key": job.key, "graph": job.graph, "settings": dict(job.settings), "seed": job.seed, **found}
-    content["seconds"] = round(time.perf_counter() - begun, 2)
-    files.write_text(path, json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")
-    return content, _record(job, content["seconds"])
-
-
-def _record(job: Job, seconds: float, *, stored: bool = False) -> Record:
-    return Record(key=job.key, graph=job.graph, row=job.row, seed=job.seed, seconds=seconds, stored=stored)
-
-
 def write(options: Options, out: Path, on_record: Callable[[Job, Record], None]) -> list[Path]:
     """Measure all jobs, and write the table of agreement."""
     found: dict[str, list[Content]] = {}
     problems = []
     for job in jobs(options):
         name = f"{job.graph.replace(':', '-')}-{job.seed}.json"
-        content, record = stored(job, out / "kinds" / name)
+        content, record = kept(job, out / "kinds" / name, measure)
         on_record(job, record)
         if content is None:
             problems.append(f"{job.graph}, seed {job.seed}: {record.error}")
