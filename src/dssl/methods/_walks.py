@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dssl.graph import Graph
+from dssl.kernels.arcs import place
 from dssl.kernels.compile import compiled_fast
 from dssl.kernels.csr import mix
 
@@ -106,18 +107,6 @@ def _leads_on(indptr: NDArray[np.int64], heaps: NDArray[np.float64], node: Any) 
 
 
 @compiled_fast
-def _linked(indptr: NDArray[np.int64], indices: NDArray[np.int32], start: Any, end: Any) -> Any:
-    low, high = indptr[start], indptr[start + 1]
-    while low < high:
-        middle = (low + high) // 2
-        if indices[middle] < end:
-            low = middle + 1
-        else:
-            high = middle
-    return low < indptr[start + 1] and indices[low] == end
-
-
-@compiled_fast
 def _walks(
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],
@@ -145,7 +134,7 @@ def _walks(
                 # Rejection: no table of all pairs of links is needed.
                 if chosen == before:
                     bias = 1.0 / p
-                elif _linked(indptr, indices, before, chosen):
+                elif place(indptr, indices, before, chosen) >= 0:
                     bias = 1.0
                 else:
                     bias = 1.0 / q
