@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,7 +14,7 @@ Indices = NDArray[np.int32]
 
 
 @compiled
-def place(indptr: Indptr, indices: Indices, i: int, j: int) -> int:
+def place(indptr: Indptr, indices: Indices, i: Any, j: Any) -> int:
     """Place of the arc from i to j in ``indices``, or −1 if there is none."""
     low, high = indptr[i], indptr[i + 1]
     while low < high:
