@@ -15,6 +15,8 @@ Indptr = NDArray[np.int64]
 Indices = NDArray[np.int32]
 Floats = NDArray[np.float32]
 
+RUN = 32  # entries of a row that are sorted by insertion
+
 
 @compiled
 def _count_arcs(source: Indices, target: Indices, indptr: Indptr, both: bool, loops: bool) -> None:
@@ -63,18 +65,49 @@ def _fill_rows(
 
 
 @compiled
-def _sort_row(row: Indices) -> None:
-    """Sort in place; most rows are short, and for those insertion takes about half the time of the general sort."""
-    if row.shape[0] > 64:
-        row.sort()
-        return
-    for i in range(1, row.shape[0]):
-        value = row[i]
-        at = i - 1
-        while at >= 0 and row[at] > value:
-            row[at + 1] = row[at]
-            at -= 1
-        row[at + 1] = value
+def _sort_row(row: Indices, values: Floats, spare: Indices, spare_values: Floats) -> None:
+    """Sort in place, equal entries in their order, and values with them if there are any.
+
+    Runs are sorted by insertion, since most rows are short, and merged. Numba's own sorts take seconds to compile.
+    """
+    size, weighted = row.shape[0], values.shape[0] > 0
+    value = np.float32(0)
+    for begin in range(0, size, RUN):
+        for i in range(begin + 1, min(begin + RUN, size)):
+            entry = row[i]
+            if weighted:
+                value = values[i]
+            at = i - 1
+            while at >= begin and row[at] > entry:
+                row[at + 1] = row[at]
+                if weighted:
+                    values[at + 1] = values[at]
+                at -= 1
+            row[at + 1] = entry
+            if weighted:
+                values[at + 1] = value
+    width = RUN
+    while width < size:
+        for begin in range(0, size - width, 2 * width):
+            end, right, at = min(begin + 2 * width, size), begin + width, begin
+            for left in range(width):
+                spare[left] = row[begin + left]
+                if weighted:
+                    spare_values[left] = values[begin + left]
+            left = 0
+            while left < width:
+                if right < end and row[right] < spare[left]:
+                    row[at] = row[right]
+                    if weighted:
+                        values[at] = values[right]
+                    right += 1
+                else:
+                    row[at] = spare[left]
+                    if weighted:
+                        values[at] = spare_values[left]
+                    left += 1
+                at += 1
+        width *= 2
 
 
 @compiled
@@ -83,14 +116,14 @@ def _merge_rows(indptr: Indptr, indices: Indices, values: Floats) -> None:
     weighted = values.shape[0] > 0
     write = 0
     begin = indptr[0]
+    longest = 0
+    for i in range(indptr.shape[0] - 1):
+        longest = max(longest, indptr[i + 1] - indptr[i])
+    spare = np.empty(longest, np.int32)
+    spare_values = np.empty(longest if weighted else 0, np.float32)
     for i in range(indptr.shape[0] - 1):
         end = indptr[i + 1]
-        if weighted:
-            order = np.argsort(indices[begin:end], kind="mergesort")
-            indices[begin:end] = indices[begin:end][order]
-            values[begin:end] = values[begin:end][order]
-        else:
-            _sort_row(indices[begin:end])
+        _sort_row(indices[begin:end], values[begin:end], spare, spare_values)
         start = write
         for e in range(begin, end):
             if write > start and indices[write - 1] == indices[e]:
@@ -181,7 +214,12 @@ def sample_neighbours(
                     drawn = begin + bound
                     break
             arcs[at + t] = drawn
-        arcs[at : at + fanout].sort()
+        for s in range(at + 1, at + fanout):  # in ascending order
+            drawn, t = arcs[s], s - 1
+            while t >= at and arcs[t] > drawn:
+                arcs[t + 1] = arcs[t]
+                t -= 1
+            arcs[t + 1] = drawn
     return pointers, arcs
 
 
