@@ -13,6 +13,7 @@ PRINTS = {
     "csv_to_classifier": "balanced accuracy with 50 labels, embedding: ",
     "new_nodes": "c200: similar to c",
     "compare_methods": "deepwalk ",
+    "accidental_calls": "calls between modules of email",
     "grid_search": "best settings {",
     "custom_encoder": "same vectors after loading: True",
     "custom_method": "in the last",

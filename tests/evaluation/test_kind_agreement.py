@@ -53,3 +53,10 @@ def test_one_kind_is_skipped_and_none_is_refused() -> None:
     bare = Graph.from_edges(SOURCE, TARGET)
     with pytest.raises(GraphError, match="has no kinds of links; read them with kind_column"):
         kind_agreement(bare, bare.sources(), bare.indices, posteriors([0] * 12))
+
+
+def test_more_kinds_than_factors_are_compared_and_stay_below_one() -> None:
+    graph = ring(["a", "b", "c", "a", "b", "c"])
+    found = kind_agreement(graph, graph.sources(), graph.indices, posteriors([0, 0, 1, 0, 0, 1])[:, :2])
+    assert len(found["table"]) < len(found["names"]) == 3
+    assert found["rows"]["factors"]["ami"] < 1 and found["rows"]["factors"]["purity"] < 1

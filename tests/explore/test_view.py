@@ -163,3 +163,21 @@ def test_what_a_browser_cannot_hold_is_refused(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(explore, "MOST_BYTES", 1000)
     with pytest.raises(RunError, match=r"would hold .* GB of links and ids, and the limit"):
         explore.of_run(tmp_path / "run")
+
+
+def test_links_are_counted_by_factor_and_kind(tmp_path: Path) -> None:
+    rows = "".join(f"{i},{(i * 7 + 1) % 30},{'call' if i % 3 else 'import'}\n" for i in range(30))
+    (tmp_path / "edges.csv").write_text("source,target,why\n" + rows)
+    workflow.fit(config(str(tmp_path / "edges.csv"), **{"graph.kind_column": "why"}), tmp_path / "run")
+    view = explore.of_run(tmp_path / "run")
+    assert view.kinds is not None
+    names, table = view.kinds
+    graph = run_folder.read_graph(tmp_path / "run", "x")
+    assert graph.kinds is not None and names == ("call", "import")
+    factors = transform.factors(tmp_path / "run")
+    wanted = np.zeros_like(table)
+    arcs = list(zip(graph.sources().tolist(), graph.indices.tolist(), strict=True))
+    for row, ends in enumerate(zip(factors.source.tolist(), factors.target.tolist(), strict=True)):
+        if ends in arcs:
+            wanted[factors.links[row].argmax(), graph.kinds[arcs.index(ends)]] += 1
+    np.testing.assert_array_equal(table, wanted)

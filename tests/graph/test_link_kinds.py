@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dssl import DSSL
-from dssl.errors import GraphError
+from dssl.errors import GraphError, RunError
 from dssl.graph import Graph
 from dssl.graph.kinds import given_arcs
 from dssl.graph.link_kinds import LinkKinds
@@ -62,3 +62,33 @@ def test_taught_factors_are_the_kinds_and_untaught_ones_ignore_them() -> None:
     np.testing.assert_array_equal(kinds[known], graph.kinds[known])
     assert (table["probability"].to_numpy()[known] == 1).all()
     assert (kinds == reason).mean() > 0.9
+
+
+def test_a_kind_of_new_edges_that_was_not_taught_is_refused_in_the_table_of_kinds() -> None:
+    graph, _ = partly()
+    model = DSSL(num_factors=2, dim=8, epochs=2, teach="kinds").fit(graph)
+    kinds = graph.kinds.copy()
+    kinds[0] = 2
+    grown = graph.replace(kinds=kinds, kind_names=("star", "triangle", "new"))
+    factors = model.factors(grown)
+    assert factors.links.shape[1] == 2
+    with pytest.raises(
+        RunError, match="3 kinds of links, but the 2 factors were taught fewer; leave out the kinds of new"
+    ):
+        factors.kinds_table()
+
+
+def test_known_kinds_are_targets_without_smoothing() -> None:
+    import torch
+
+    from dssl.methods.dssl.teacher import Teacher
+    from dssl.nn.batches import full_batch
+    from dssl.runtime.scale import IN_MEMORY
+
+    graph, _ = partly(1.1)
+    teacher = Teacher(2, "kinds")
+    teacher.prepare(graph, graph, None, seed=0, scale=IN_MEMORY)
+    assert graph.kinds is not None
+    sure = 20 * torch.eye(2)[graph.kinds.tolist()]
+    batch = full_batch(graph.replace(x=np.eye(graph.num_nodes, 3, dtype=np.float32)), torch.device("cpu"))
+    assert float(teacher.loss(batch, lambda _start, _end: sure)) < 1e-6

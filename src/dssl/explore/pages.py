@@ -68,6 +68,7 @@ def data_files(view: View, *, per: int) -> dict[str, Content]:
         "links": view.graph.num_edges,
         "directed": view.graph.directed,
         "factors": view.node_q.shape[1],
+        "kinds": None if view.kinds is None else {"names": view.kinds[0], "table": view.kinds[1].tolist()},
         "columns": [
             {
                 "name": column.name,

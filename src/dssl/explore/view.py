@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dssl.errors import RunError
+from dssl.evaluation.kind_agreement import known_links
 from dssl.graph.features import decode, years
 from dssl.model.factor_names import titles
 from dssl.runs import run_folder
@@ -65,6 +66,8 @@ class View:
         node_q: q(k | v_i), float32, shape ``(N, K)``; K is 0 without factors.
         link_q: q(k | v_i, z_j) of each link in 255ths, uint8, shape ``(A, K)``.
         columns: the columns to colour the map by, the initial one first.
+        kinds: names of the kinds of links, and the number of links by most probable factor and kind, ``(K, kinds)``;
+            none without factors or kinds.
     """
 
     name: str
@@ -77,6 +80,7 @@ class View:
     node_q: NDArray[np.float32]
     link_q: NDArray[np.uint8]
     columns: tuple[Column, ...]
+    kinds: tuple[tuple[str, ...], NDArray[np.int64]] | None = None
 
     @property
     def num_bytes(self) -> int:
@@ -182,7 +186,17 @@ def view(
         node_q=np.asarray(node_q, np.float32),
         link_q=np.asarray(np.rint(link_q * 255), np.uint8),
         columns=tuple(_columns(graph, links, factors)),
+        kinds=_kinds(graph, factors),
     )
+
+
+def _kinds(graph: Graph, factors: Factors | None) -> tuple[tuple[str, ...], NDArray[np.int64]] | None:
+    if factors is None or graph.kinds is None or graph.kind_names is None:
+        return None
+    known, kinds = known_links(graph, factors.source, factors.target)
+    table = np.zeros((factors.num_factors, len(graph.kind_names)), np.int64)
+    np.add.at(table, (factors.links[known].argmax(axis=1), kinds), 1)
+    return graph.kind_names, table
 
 
 def _columns(graph: Graph, links: Graph, factors: Factors | None) -> Iterator[Column]:

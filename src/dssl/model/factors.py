@@ -93,8 +93,13 @@ class Factors:
         """
         from dssl.graph.kinds import given_arcs
 
-        if self.graph is None or self.graph.kinds is None or len(self.graph.kind_names or ()) > self.num_factors:
+        if self.graph is None or self.graph.kinds is None:
             raise RunError("predicted kinds need factors that were taught kinds; fit with teach=kinds")
+        if (count := len(self.graph.kind_names or ())) > self.num_factors:
+            raise RunError(
+                f"the graph has {count} kinds of links, but the {self.num_factors} factors were taught fewer; leave "
+                "out the kinds of new edges, or fit again with teach=kinds"
+            )
         forth, _ = given_arcs(self.graph, self.source, self.target)
         own = forth >= 0 if self.graph.directed else (forth >= 0) & (self.source <= self.target)
         given = self.graph.kinds[forth[own]]

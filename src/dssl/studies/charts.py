@@ -1,4 +1,4 @@
-"""Charts of studies: tables as dots, curves, trade-offs, heat maps, and a neighbourhood with factors on its links."""
+"""Charts of studies: tables as dots, curves, trade-offs, heat maps, bars, and a neighbourhood with its factors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dssl.evaluation.pictures import UNLABELLED, look, new_figure, save
+from dssl.evaluation.pictures import COLOURS, UNLABELLED, look, new_figure, save
 
 Points = Sequence[tuple[float, float, float]]  # value of the setting, mean, deviation
 MAX_CELLS = 10  # classes up to which a heat map has its numbers written in
@@ -201,6 +201,32 @@ def heat_maps(
     save(figure, Path(path))
 
 
+def stacked(
+    title: str, rows: Sequence[str], columns: Sequence[str], counts: NDArray[np.int64], path: str | Path
+) -> None:
+    """Draw a bar per row, made of the counts of its columns.
+
+    Args:
+        title: above the picture.
+        rows: names of the bars, the first at the top.
+        columns: names of the parts.
+        counts: shape ``(rows, columns)``.
+        path: where to write it, as SVG or PNG by its ending.
+    """
+    figure, axes = new_figure(8.6, 1.2 + 0.32 * len(rows))
+    places = np.arange(len(rows))[::-1]
+    left = np.zeros(len(rows))
+    for at, name in enumerate(columns):
+        axes.barh(places, counts[:, at], left=left, color=COLOURS[at % len(COLOURS)], label=_short(name))
+        left = left + counts[:, at]
+    axes.set_yticks(places, [_short(name, 44) for name in rows], fontsize=8)
+    axes.set_xlabel("links", fontsize=8)
+    axes.tick_params(axis="x", labelsize=8)
+    axes.legend(fontsize=8, frameon=False, loc="lower right")
+    figure.suptitle(title, fontsize=10)
+    save(figure, Path(path))
+
+
 def neighbourhood(
     title: str,
     links: NDArray[np.int64],
@@ -288,7 +314,7 @@ def stress_layout(count: int, links: NDArray[np.int64], *, steps: int = 200) -> 
     return places
 
 
-def _short(name: str) -> str:
+def _short(name: str, most: int = 20) -> str:
     """A name that fits next to a picture, without formulas."""
     name = str(name)
-    return (name if len(name) <= 20 else name[:19] + "…").replace("$", r"\$")
+    return (name if len(name) <= most else name[: most - 1] + "…").replace("$", r"\$")

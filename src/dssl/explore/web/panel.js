@@ -34,6 +34,7 @@ export function factors(data, chosen, lit, choose) {
   );
   if (chosen === null) {
     made.push(el("p", { class: "hint" }, "Choose one to light up the links that it explains."));
+    if (data.meta.kinds) made.push(kindTable(data, data.meta.kinds));
     return made;
   }
   const shown =
@@ -61,6 +62,24 @@ export function factors(data, chosen, lit, choose) {
     if (rows.length) made.push(el("div", { class: "shares", "aria-label": "Classes that it links most" }, ...rows));
   }
   return made;
+}
+
+/** Links by most probable factor and kind: a darker cell has a larger fraction of its row. */
+function kindTable(data, { names, table }) {
+  const head = el("tr", {}, el("th", {}, "factor"), ...names.map((name) => el("th", {}, short(name, 12))));
+  const rows = table.map((row, k) => {
+    const total = Math.max(
+      row.reduce((sum, value) => sum + value, 0),
+      1,
+    );
+    const cells = row.map((value) => {
+      const cell = el("td", { title: percent(value / total) }, count(value));
+      cell.style.background = `color-mix(in srgb, currentColor ${Math.round((40 * value) / total)}%, transparent)`;
+      return cell;
+    });
+    return el("tr", { title: title(data, k) }, el("th", {}, dot(colour.nth(k)), `${k}`), ...cells);
+  });
+  return el("table", { class: "kinds", "aria-label": "Links by factor and kind" }, head, ...rows);
 }
 
 /** Everything about a node; its nearest nodes, which are on their way, go to `home` later. */

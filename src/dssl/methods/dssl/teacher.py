@@ -25,7 +25,7 @@ from dssl.runtime import distributed
 from dssl.runtime.scale import Scale
 
 DISTILLED = 8192  # links per step whose posterior is compared with the targets
-SMOOTHING = 0.1  # of the targets; without it posteriors end with no entropy (Texas: 0.07 of ln K)
+SMOOTHING = 0.1  # of groups as targets; without it posteriors end with no entropy (Texas: 0.07 of ln K)
 
 Floats = NDArray[np.float32]
 Positions = NDArray[np.int64]
@@ -91,6 +91,7 @@ class Teacher:
         start, end, targets = start[known], end[known], targets[known]
         logits = posteriors(*(torch.from_numpy(side).to(batch.device) for side in (start, end)))
         wanted = torch.from_numpy(targets).to(batch.device)
-        summed = F.cross_entropy(logits, wanted, label_smoothing=SMOOTHING, reduction="none").sum()
+        smoothing = 0.0 if self.teach == "kinds" else SMOOTHING  # kinds are known, or predicted with a probability
+        summed = F.cross_entropy(logits, wanted, label_smoothing=smoothing, reduction="none").sum()
         total, number = distributed.total(torch.stack([summed, summed.new_tensor(len(start))])).unbind()
         return total / number.clamp_min(1)
