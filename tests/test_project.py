@@ -64,6 +64,13 @@ def test_the_tested_python_versions_are_those_of_the_classifiers() -> None:
     assert [lowest, f"3.{int(above) - 1}"] == [named[0], named[-1]]
 
 
+def test_the_readme_names_every_extra_of_a_user() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = re.search(r"extras: ([\w, ]+)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert named is not None
+    assert set(named[1].split(", ")) == set(project["optional-dependencies"]) - {"all", "dev", "docs", "others"}
+
+
 def test_contributing_names_the_figure_of_the_mutants() -> None:
     figure = re.search(r"\d+ of \d+ mistakes are caught", (ROOT / "results" / "mutants.md").read_text(encoding="utf-8"))
     assert figure is not None

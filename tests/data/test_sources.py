@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 import dssl
+from dssl.config.resolve import resolve
 from dssl.data import standard_input
+from dssl.data.load import read_graph
 from dssl.errors import GraphError
 
 
@@ -27,6 +29,14 @@ def test_graphml_is_the_graph_of_networkx(tmp_path: Path) -> None:
     alike = dssl.from_networkx(graph, label="team", weight="strength", name="people")
     assert read.fingerprint() == alike.fingerprint()
     assert (read.name, read.directed, read.feature_names, read.class_names) == ("people", True, ("age",), ("x", "y"))
+
+
+def test_a_command_reads_graphml_with_the_settings_of_a_run(tmp_path: Path) -> None:
+    nx.write_graphml(nx.path_graph(3), tmp_path / "path.graphml")
+    config = resolve({"source": str(tmp_path / "path.graphml")})
+    assert read_graph(config.graph).num_nodes == 3
+    with pytest.raises(GraphError, match="nodes applies to edge lists"):
+        read_graph(config.graph.model_copy(update={"nodes": "nodes.csv"}))
 
 
 # Ten entities, each ten times the one before: ten thousand million characters from one kilobyte.

@@ -20,8 +20,8 @@ def read_graphml(options: ReadOptions) -> Graph:
     Args:
         options: the file, and the names of attributes; the file decides on directions.
     """
-    for name, value in options:
-        if name not in _ALLOWED and value is not None:
+    for name in ReadOptions.model_fields:  # a command passes further settings of the graph
+        if name not in _ALLOWED and getattr(options, name) is not None:
             raise GraphError(f"{name} applies to edge lists, and {options.source} is GraphML; leave it out")
     require("networkx", extra="graphml")
     import networkx as nx
