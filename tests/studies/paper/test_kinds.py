@@ -45,6 +45,9 @@ def test_a_stored_record_is_used_again_and_the_page_has_mean_and_range(
     assert "| 0 · call | 1 | 2 |" in page and (tmp_path / "kinds.svg").exists() and "bad, seed 0: no kinds" in page
     assert "| python:one | 2 | 2 | logistic regression | 0.50 | 0.50 | 0.50 |" in page
     assert "| python:one | 2 | 7, 8 |" in page
+    more = Options(datasets=("python:one", "python:two"), seeds=3)
+    again = kinds.write(more, tmp_path, lambda _job, _record: None, stored=True)
+    assert len(measured) == 6 and "| python:one | 3 | 2 | 0.30" in again[0].read_text()
     assert json.loads((tmp_path / "kinds" / "python-one-1.json").read_text())["seed"] == 1
 
 

@@ -8,6 +8,7 @@ training. A second study teaches a tenth of the kinds (`dssl.studies.paper.taugh
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -47,13 +48,14 @@ COLUMNS = {
 
 def jobs(options: Options) -> list[Job]:
     """Return a job for each graph and seed of both studies: agreement without kinds, and kinds taught."""
-    settings = {"num_factors": FACTORS, "distillation_weight": WEIGHT, **(QUICK if options.quick else {})}
     wanted = options.datasets or (GRAPHS[:1] if options.quick else GRAPHS)
+    learned = options.datasets or (TAUGHT[:1] if options.quick else TAUGHT)
     seeds = range(1 if options.quick else options.seeds or 5)
-    taken = {"kinds": wanted, "taught": options.datasets or wanted[:1] if options.quick else options.datasets or TAUGHT}
+    quick = QUICK if options.quick else {}
+    settings = {"kinds": {"num_factors": FACTORS, "distillation_weight": WEIGHT}, "taught": taught.SETTINGS}
     return [
-        Job(graph, row, settings, seed=seed, splits=0)
-        for row, graphs in taken.items()
+        Job(graph, row, {**settings[row], **quick}, seed=seed, splits=0)
+        for row, graphs in (("kinds", wanted), ("taught", learned))
         for graph in graphs
         for seed in seeds
     ]
@@ -103,12 +105,21 @@ def _held_out(graph: Graph, config: Any, seed: int) -> dict[str, float]:
     return scores(found.links[rows].argmax(axis=1), graph.kinds[wanted])
 
 
-def write(options: Options, out: Path, on_record: Callable[[Job, Record], None]) -> list[Path]:
-    """Measure all jobs, and write the tables."""
+def write(options: Options, out: Path, on_record: Callable[[Job, Record], None], *, stored: bool = False) -> list[Path]:
+    """Measure all jobs, and write the tables.
+
+    Args:
+        options: graphs and seeds.
+        out: folder of the tables and records.
+        on_record: called with each job and its record.
+        stored: leave out jobs without a record of the same settings.
+    """
     found: dict[str, dict[str, list[Content]]] = {"kinds": {}, "taught": {}}
     problems, paths = [], []
     for job in jobs(options):
         name = ("taught-" if job.row == "taught" else "") + f"{job.graph.replace(':', '-')}-{job.seed}.json"
+        if stored and not _known(out / "kinds" / name, job):
+            continue
         content, record = kept(job, out / "kinds" / name, taught.measure if job.row == "taught" else measure)
         on_record(job, record)
         if content is None:
@@ -124,6 +135,13 @@ def write(options: Options, out: Path, on_record: Callable[[Job, Record], None])
         charts.stacked(title, first["factors"], first["names"], np.array(first["table"]), paths[-1])
     files.write_text(path, markdown(found["kinds"], found["taught"], problems, quick=options.quick))
     return [path, *paths]
+
+
+def _known(path: Path, job: Job) -> bool:
+    try:
+        return bool(json.loads(path.read_text(encoding="utf-8"))["key"] == job.key)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def markdown(

@@ -232,7 +232,11 @@ STUDIES: dict[str, Study] = {
     "factors": _table(plans.factors, tables.factors),
     "summary": _table(plans.summary, tables.summary),
     "regret": Study(plan_regret, write_regret),
-    "kinds": Study(plans.nothing, lambda made: kinds.write(made.options, made.out, made.on_record), kinds.jobs),
+    "kinds": Study(
+        plans.nothing,
+        lambda made: kinds.write(made.options, made.out, made.on_record, stored=made.stored),
+        kinds.jobs,
+    ),
     "figures": Study(
         figures.plan,
         lambda made: figures.write(
