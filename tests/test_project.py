@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,13 @@ def test_the_readme_names_every_extra_of_a_user() -> None:
     named = re.search(r"extras: ([\w, ]+)", (ROOT / "README.md").read_text(encoding="utf-8"))
     assert named is not None
     assert set(named[1].split(", ")) == set(project["optional-dependencies"]) - {"all", "dev", "docs", "others"}
+
+
+def test_every_stored_result_is_in_the_list_of_results() -> None:
+    listed = re.findall(r"`([\w.*/-]+)`", (ROOT / "results" / "README.md").read_text(encoding="utf-8"))
+    stored = subprocess.run(["git", "ls-files", "results"], cwd=ROOT, capture_output=True, text=True, check=False)
+    names = {line.split("/")[1] for line in stored.stdout.splitlines()} - {"README.md"}
+    assert [name for name in names if not any(fnmatch(name, pattern.rstrip("/")) for pattern in listed)] == []
 
 
 def test_contributing_names_the_figure_of_the_mutants() -> None:
