@@ -1,6 +1,6 @@
 """Do the posteriors find the reasons of links? Agreement with planted reasons, beside k-means on the pairs.
 
-    python benchmarks/planted.py [--seeds 5] [--out results/planted.md]
+    python benchmarks/planted.py [--graphs plain shared sum] [--seeds 5] [--out results/planted.md]
 
 Adjusted mutual information of the most probable factor of each link with its true reason: 0 by chance, 1 perfect.
 K-means is on the concatenated features [x_i, x_j] of the linked pairs, with as many clusters as DSSL has factors. Three
@@ -36,12 +36,14 @@ GRAPHS: dict[str, tuple[Callable[[int], tuple[Graph, np.ndarray]], tuple[int, ..
 }
 VARIANTS = {
     "default": {},
+    "distillation_weight 8": {"distillation_weight": 8.0},
     "not taught": {"distillation_weight": 0.0},
 }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--graphs", nargs="+", default=list(GRAPHS), choices=list(GRAPHS))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=Path("results/planted.md"))
     options = parser.parse_args()
@@ -54,7 +56,8 @@ def main() -> None:
         "| graph | reasons | K | k-means on pairs | " + " | ".join(VARIANTS) + " |",
         "| --- " * (4 + len(VARIANTS)) + "|",
     ]
-    for name, (make, numbers) in GRAPHS.items():
+    for name in options.graphs:
+        make, numbers = GRAPHS[name]
         for number in numbers:
             found: dict[str, list[float]] = {column: [] for column in ("k-means", *VARIANTS)}
             for seed in range(options.seeds):
@@ -70,7 +73,7 @@ def main() -> None:
             cells = [f"{np.mean(v):.2f} ({min(v):.2f} to {max(v):.2f})" for v in found.values()]
             lines.append(f"| {name} | {len(np.unique(reason))} | {number} | " + " | ".join(cells) + " |")
             print(lines[-1], flush=True)
-    files.write_text(options.out, "\n".join(lines) + "\n")
+            files.write_text(options.out, "\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":
