@@ -6,8 +6,8 @@ part            columns                                              weight
 topics          subject of the node (`dssl.graph.topics`)            1
 words           principal components of its features                 1.5 ρ/(1 − ρ) of words
 smoothed words  :math:`S^2` of them, S = D̂^−½ (A + I) D̂^−½          ρ of contexts
-positions       place in the graph (`dssl.graph.positions`)          ρ of links; ½ ρ of in-links
-roles           pattern of its links (`dssl.graph.roles`)            0.9 √ρ of roles
+positions       place in the graph (`dssl.graph.positions`)          ρ/(1 − ρ) of links; half for in-links
+roles           pattern of its links (`dssl.graph.roles`)            0.7 √ρ of roles
 ==============  ===================================================  =====================
 
 Each part has a total variance of 1 before it is weighted. ρ is a reliability: the part is made twice, from either half
@@ -16,9 +16,12 @@ of the words or of the links, and the two versions are correlated column by colu
 *A part counts as much as it can be measured twice.* ρ/(1 − ρ), 2 at most, is the ratio of signal to noise: long texts
 need no denoising, and their words count more than their topics.
 
+Rows are long for nodes with many words or links, and a few long rows would rule the components. So a row of length l
+of topics, words, smoothed words or positions gets the length √l (`damped`). Measurements and roles are kept.
+
 Topics need features that are tokens (words, counts, categories): more than 64 columns, none negative, most entries
 zero. Other features, a handful or measurements, are left alone: words then have weight 1, and their means one and two
-links away stand in place of the smoothed words. A handful has no noise to remove: both have weight 3.
+links away stand in place of the smoothed words, with weight 1 for a handful.
 
 The *closed form* is the leading principal components of the weighted parts. It is also the input of training, with at
 least 128 columns.
@@ -47,7 +50,8 @@ from dssl.runtime import out_of_core
 Floats = NDArray[np.float32]
 
 WIDTH, WORDS = 256, 128  # columns of the basis of the features, and principal components that are kept
-ROLES, IN_LINKS = 0.9, 0.5
+ROLES, IN_LINKS = 0.7, 0.5
+SHORTEST = 1e-3  # length up to which a row is not made longer
 WORD_SIGNAL, LARGEST_SIGNAL = 1.5, 2.0  # weight of words over ρ/(1 − ρ), and the largest such ratio
 SAMPLE = 50_000  # nodes on which the reliability of words is measured
 
@@ -112,20 +116,20 @@ class NodeParts:
             words = Principal.fit(projected, min(WORDS, basis.shape[1]))
             parts["words"] = words.apply(projected)
             handful = basis.shape[0] <= REPLICATES
-            weights["words"] = WORD_SIGNAL * LARGEST_SIGNAL if handful else 1.0
+            weights["words"] = 1.0
             if tokens:
                 rho = word_reliability(graph.x, row_size, basis @ words.axes, seed=seed)
-                weights["words"] = WORD_SIGNAL * min(rho / max(1 - rho, 1e-9), LARGEST_SIGNAL)
+                weights["words"] = WORD_SIGNAL * signal_to_noise(rho)
             subject = parts.get("topics", parts["words"])
             context = reliability(*(Averages(half).mean(subject) for half in (first, second)))
-            weights["smoothed words"] = weights["words"] if handful else context
+            weights["smoothed words"] = 1.0 if handful else context
             near = _smoothed(parts["words"], links, tokens=tokens)
             mean, variance = moments(near)
             shift, size = mean.astype(np.float32), float(np.sqrt(variance.sum()))
             scale = 1 / size if size > 1e-9 else 0.0
             parts["smoothed words"] = _scaled(near, shift, scale)
         positions, parts["positions"] = Positions.fit(plain, seed=seed)
-        weights["positions"] = link_reliability(links, seed=seed)
+        weights["positions"] = signal_to_noise(link_reliability(links, seed=seed))
         roles, parts["roles"] = Roles.fit(plain, seed=seed)
         twice = [Roles.fit(half, seed=seed)[1] for half in (first, second)]
         weights["roles"] = ROLES * float(np.sqrt(reliability(*twice)))
@@ -221,6 +225,21 @@ def reliability(first: Floats, second: Floats) -> float:
     return float((2 * r / (1 + r)) @ variance / max(float(variance.sum()), 1e-30))
 
 
+def signal_to_noise(rho: float) -> float:
+    """ρ/(1 − ρ), at most 2."""
+    return min(rho / max(1 - rho, 1e-9), LARGEST_SIGNAL)
+
+
+def damped(rows: Floats) -> Floats:
+    """Rows of length l with the length √l; the mean square of l is about 1.
+
+    >>> damped(np.array([[4.0, 0.0], [0.0, 0.25]], np.float32)).tolist()
+    [[2.0, 0.0], [0.0, 0.5]]
+    """
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.sqrt(np.maximum(lengths, SHORTEST)), np.float32)
+
+
 def word_reliability(x: Features, row_size: float | None, basis: Floats, *, seed: int = 0) -> float:
     """Reliability of projections that are made from either half of the entries of the features.
 
@@ -270,14 +289,19 @@ def _smoothed(words: Floats, links: Graph, *, tokens: bool) -> Floats:
 
 
 def _joined(parts: Mapping[str, Floats], weights: Mapping[str, float], positions: Positions) -> Floats:
-    """Weighted parts side by side; in-links count half."""
+    """Weighted parts side by side; rows are damped but for measurements and roles, in-links count half."""
     factors = [np.full(part.shape[1], weights[name], np.float32) for name, part in parts.items()]
     if positions.directed:
         factors[list(parts).index("positions")][positions.ends.shape[1] :] *= np.float32(IN_LINKS)
     every = np.concatenate(factors)
-    order = sorted(parts.values(), key=lambda part: -part.shape[1])
-    at = [next(number for number, part in enumerate(order) if part is own) for own in parts.values()]
-    return out_of_core.mapped(lambda *blocks: np.hstack([blocks[number] for number in at]) * every, *order)
+    order = sorted(parts, key=lambda name: -parts[name].shape[1])  # the widest first: it sets the size of a block
+    kept = {"roles"} if "topics" in parts else {"roles", "words", "smoothed words"}
+
+    def joined(*blocks: Floats) -> Floats:
+        by_name = {name: block if name in kept else damped(block) for name, block in zip(order, blocks, strict=True)}
+        return np.hstack([by_name[name] for name in parts]) * every
+
+    return out_of_core.mapped(joined, *(parts[name] for name in order))
 
 
 def _scaled(rows: Floats, shift: Floats, scale: float) -> Floats:

@@ -3,10 +3,10 @@ r"""Vectors of an exact width from the closed form and the trained vector togeth
 With ``features = "topics"`` the features of a node are the leading principal components of its parts: topics, words,
 positions and roles (`dssl.graph.node_parts`). Their first ``dim`` columns c are the closed form of a vector. Training
 gains on some graphs and loses on others, and no label-free rule is known to separate the two cases. So DSSL's vector is
-made of both. Each is centred and scaled to size 1, and the first ``dim`` principal components of the two side by side
-are the vector:
+made of both. Each is centred and scaled, the closed form to size 1 and the trained vector to size ½. The first ``dim``
+principal components of the two side by side are the vector:
 
-.. math:: y_i = [\,(c_i - \bar c)/s_c \;|\; (h_i - \bar h)/s_h\,]\, A, \qquad s^2 = \tfrac1N \sum_i \|\cdot\|^2 .
+.. math:: y_i = [\,(c_i - \bar c)/s_c \;|\; \tfrac12 (h_i - \bar h)/s_h\,]\, A, \qquad s^2 = \tfrac1N \sum_i \|\cdot\|^2 .
 
 Columns are in order of importance: the first k of them are a shorter vector.
 """
@@ -27,6 +27,7 @@ from dssl.runtime import out_of_core
 
 Floats = NDArray[np.float32]
 WIDTH = 128  # columns of the input, at least
+TRAINED = 0.5  # size of the trained vector relative to the closed form
 
 
 @dataclass(slots=True)
@@ -75,7 +76,7 @@ class Joint:
             trained: the trained vectors, shape ``(N, d)``; ``d = 0`` leaves the closed form alone.
         """
         sizes = np.sqrt([_total_variance(_input(ready), self.dim), _total_variance(trained, trained.shape[1])])
-        factors = np.divide(1, sizes, out=np.zeros_like(sizes), where=sizes > 1e-12)
+        factors = np.divide([1, TRAINED], sizes, out=np.zeros_like(sizes), where=sizes > 1e-12)
         self.scales = np.repeat(factors, [self.dim, trained.shape[1]]).astype(np.float32)
         self.projection = Principal.fit(_joined(_input(ready), trained, self.scales), self.dim)
 

@@ -148,12 +148,15 @@ def splits_of(job: Job, labels: str | None = None) -> Sequence[Split]:
 
 
 def graph_of(job: Job) -> tuple[Graph, LinkTask | None]:
-    """The graph that a job is trained on, and the held-out links if there are some."""
+    """The graph that a job is trained on, as it is read but for its self loops, and the held-out links if there are some.
+
+    Links are held out without their direction, unless the job reads it.
+    """
     options = ReadOptions(source=job.graph, **dict(_options(job)))
-    graph = links(_read(job.graph, _options(job)), directed=options.directed, self_loops="remove")
+    graph = _read(job.graph, _options(job))
     if not job.hide_links:
-        return graph, None
-    task = link_prediction.hold_out(graph, seed=job.split_seed)
+        return links(graph, directed=True, self_loops="remove"), None
+    task = link_prediction.hold_out(links(graph, directed=options.directed, self_loops="remove"), seed=job.split_seed)
     return task.graph, task
 
 
