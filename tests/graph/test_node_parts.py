@@ -7,12 +7,18 @@ from scipy import sparse
 from dssl.graph import Graph
 from dssl.graph.adjacency import Averages
 from dssl.graph.node_parts import NodeParts, are_tokens, halves, reliability, word_reliability
+from dssl.graph.positions import link_reliability
 from dssl.graph.principal import Principal
 from dssl.graph.roles import Roles
 from dssl.rng import stream
 from tests import graphs
 from tests.graph.test_homophily_spectrum import linked_bags
 from tests.graph.test_positions import blocks
+
+
+def root_length(part: np.ndarray) -> np.ndarray:
+    """Each row with the root of its length, in a loop."""
+    return np.array([row / np.sqrt(max(np.sqrt((row.astype(np.float64) ** 2).sum()), 1e-3)) for row in part])
 
 
 def test_parts_have_a_total_variance_of_one_and_the_closed_form_is_their_principal_components() -> None:
@@ -22,7 +28,8 @@ def test_parts_have_a_total_variance_of_one_and_the_closed_form_is_their_princip
     assert list(parts) == list(fitted.weights) == ["topics", "words", "smoothed words", "positions", "roles"]
     for name, part in parts.items():
         assert part.var(axis=0).sum() == pytest.approx(1, abs=0.3 if name == "roles" else 1e-3)  # roles are clipped
-    joined = np.hstack([fitted.weights[name] * part for name, part in parts.items()])
+    shorter = {name: part if name == "roles" else root_length(part) for name, part in parts.items()}
+    joined = np.hstack([fitted.weights[name] * part for name, part in shorter.items()])
     u, s, _ = np.linalg.svd(joined - joined.mean(axis=0), full_matrices=False)
     expected = u[:, :16] * s[:16]
     found = fitted.closed_form(parts)
@@ -51,7 +58,9 @@ def test_weights_are_the_formulas_of_the_reliabilities() -> None:
     context = reliability(*(Averages(half).mean(parts["topics"]) for half in both))
     assert fitted.weights["smoothed words"] == pytest.approx(context)
     roles = reliability(*(Roles.fit(half)[1] for half in both))
-    assert fitted.weights["roles"] == pytest.approx(0.9 * np.sqrt(roles))
+    assert fitted.weights["roles"] == pytest.approx(0.7 * np.sqrt(roles))
+    links = link_reliability(graph)
+    assert fitted.weights["positions"] == pytest.approx(links / (1 - links))
     assert fitted.weights["topics"] == 1
 
 
@@ -79,11 +88,16 @@ def test_measurements_and_a_handful_of_features_are_left_alone() -> None:
     few = graphs.two_blocks()
     fitted, parts, spectrum = NodeParts.fit(few, dim=4)
     assert spectrum is None
-    assert fitted.weights["words"] == fitted.weights["smoothed words"] == 3
+    assert fitted.weights["words"] == fitted.weights["smoothed words"] == 1
     x = np.asarray(few.x)
     expected = (x - x.mean(axis=0)) / np.sqrt(x.var(axis=0).sum())
     np.testing.assert_allclose(parts["words"] @ parts["words"].T, expected @ expected.T, atol=1e-4)
     assert parts["smoothed words"].shape == (6, 4)
+    rows = {**parts, "positions": root_length(parts["positions"])}
+    joined = np.hstack([fitted.weights[name] * part for name, part in rows.items()])
+    products = (joined - joined.mean(axis=0)) @ (joined - joined.mean(axis=0)).T
+    found = NodeParts.fit(few, dim=32)[0].closed_form(parts)
+    np.testing.assert_allclose(found @ found.T, products / np.trace(products) * 6, atol=1e-3)
     many = blocks().replace(x=stream(0, "x").normal(size=(400, 100)).astype(np.float32))
     plain, made, _ = NodeParts.fit(many, dim=4)
     assert "topics" not in made
@@ -157,7 +171,10 @@ def test_positions_by_in_links_count_half_in_the_closed_form() -> None:
     out = fitted.positions.ends.shape[1]
     assert fitted.weights["positions"] > 0.1
     assert 0 < out < parts["positions"].shape[1]
-    halved = {**parts, "positions": parts["positions"] * np.where(np.arange(parts["positions"].shape[1]) < out, 1, 0.5)}
+    halved = {
+        **parts,
+        "positions": root_length(parts["positions"]) * np.where(np.arange(parts["positions"].shape[1]) < out, 1, 0.5),
+    }
     joined = np.hstack([fitted.weights[name] * part for name, part in halved.items()])
     u, s, _ = np.linalg.svd(joined - joined.mean(axis=0), full_matrices=False)
     expected = u[:, :16] * s[:16]

@@ -81,8 +81,8 @@ def test_damaged_weights_of_the_parts_are_one_line(spoil: dict[str, object], tmp
         dssl.load_model(tmp_path)
 
 
-def test_the_vector_is_made_of_both_parts_of_equal_size() -> None:
-    """The principal components of closed form and trained vector, each centred and of size 1, by NumPy."""
+def test_the_vector_is_made_of_the_closed_form_and_the_trained_vector_at_half_its_size() -> None:
+    """The principal components of both, centred and of size 1 and one half, by NumPy."""
     graph = words()
     joint, x = Joint.start(graph, dim=6, seed=0)
     assert x.shape == (120, 128)
@@ -90,7 +90,7 @@ def test_the_vector_is_made_of_both_parts_of_equal_size() -> None:
     ready = with_input(graph, x)
     joint.finish(ready, trained)
     sides = [side - side.mean(axis=0) for side in (x[:, :6].astype(np.float64), trained)]
-    both = np.hstack([side / np.sqrt((side**2).sum() / 120) for side in sides])
+    both = np.hstack([size * side / np.sqrt((side**2).sum() / 120) for size, side in zip((1, 0.5), sides, strict=True)])
     u, s, _ = np.linalg.svd(both, full_matrices=False)
     expected = u[:, :6] * s[:6]
     found = joint.join(ready, trained)
