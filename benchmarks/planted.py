@@ -36,7 +36,7 @@ GRAPHS: dict[str, tuple[Callable[[int], tuple[Graph, np.ndarray]], tuple[int, ..
 }
 VARIANTS = {
     "default": {},
-    "distillation_weight 8": {"distillation_weight": 8.0},
+    "weight 1": {"distillation_weight": 1.0},
     "not taught": {"distillation_weight": 0.0},
 }
 

@@ -90,3 +90,15 @@ def test_a_graph_without_links_has_a_spectrum_of_zeros_and_one_without_features_
     assert np.abs(homophily_spectrum(alone).values).max() == 0
     with pytest.raises(GraphError, match="has no features"):
         homophily_spectrum(graphs.path())
+
+
+def test_the_summary_has_the_directions_above_chance_with_their_main_columns() -> None:
+    graph = linked_bags(0.9)
+    found = homophily_spectrum(graph)
+    names = [f"word {at}" for at in range(graph.num_features)]
+    summary = found.summary(names, count=2)
+    assert summary["directions"] == found.num_significant >= 1
+    assert summary["chance"] == pytest.approx(found.chance, abs=1e-4)
+    assert len(summary["first"]) == min(2, found.num_significant)
+    assert summary["first"][0]["value"] == pytest.approx(found.values[0], abs=1e-4)
+    assert summary["first"][0]["columns"] == [name for name, _ in found.columns(0, names, count=5)]

@@ -81,6 +81,16 @@ def test_damaged_weights_of_the_parts_are_one_line(spoil: dict[str, object], tmp
         dssl.load_model(tmp_path)
 
 
+def test_the_spectrum_of_homophily_is_stored_and_kept(tmp_path: Path) -> None:
+    model = dssl.DSSL(dim=6, **SMALL).fit(words())
+    model.save(tmp_path / "first")
+    dssl.load_model(tmp_path / "first").save(tmp_path / "second")
+    stored = [json.loads((tmp_path / name / "features.json").read_text()) for name in ("first", "second")]
+    assert stored[0] == stored[1]
+    spectrum = dssl.homophily_spectrum(words())
+    assert stored[0]["homophily"] == spectrum.summary(words().feature_names)
+
+
 def test_the_vector_is_made_of_the_closed_form_and_the_trained_vector_at_half_its_size() -> None:
     """The principal components of both, centred and of size 1 and one half, by NumPy."""
     graph = words()

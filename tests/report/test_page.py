@@ -33,7 +33,7 @@ from dssl.report import page as report
 from dssl.report.facts import Arrays, Facts
 from dssl.runs import run_folder, workflow
 from dssl.runs.node_map import Map
-from dssl.runs.records import Environment
+from dssl.runs.records import Environment, InputRecord
 
 SMALL = {"num_factors": 3, "dim": 4, "hidden_dim": 4, "features": "raw", "epochs": 3, "splits": 2}
 HOSTILE = [
@@ -157,6 +157,23 @@ def test_factors_and_kinds_of_links_are_a_table(labelled: Path, tmp_path: Path) 
     section = page.split('<section id="kinds">')[1].split("</section>")[0]
     assert "mutual information 0.46, purity 0.79" in section and "chance: 0.00, 0.50." in section
     assert ">1,234</td>" in section and "&lt;import&gt;" in section and "did not use the kinds" in section
+
+
+def test_the_spectrum_of_homophily_is_a_plot(labelled: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(labelled, folder)
+    stored = json.loads((folder / "features.json").read_text())
+    first = [{"value": 0.5, "columns": ["cat", "<dog>"]}, {"value": -0.2, "columns": ["price"]}]
+    stored["homophily"] = {"chance": 0.1, "directions": 3, "first": first}
+    (folder / "features.json").write_text(json.dumps(stored))
+    page = report.write([folder], tmp_path / "page.html").read_text()
+    section = page.split("<h3>Spectrum of homophily</h3>")[1].split("</div>")[0]
+    assert "cat, &lt;dog&gt;" in section and "+0.50" in section and "-0.20" in section
+    assert "margin-left: 50.0%; width: 25.0%" in section and "margin-left: 40.0%; width: 10.0%" in section
+    assert "in 3 directions" in section and "beyond chance (0.10)" in section and "The first 2 are shown" in section
+    (folder / "features.json").write_text(json.dumps(stored | {"homophily": {"chance": "x"}}))
+    with pytest.raises(RunError, match=r"features\.json is damaged: homophily"):
+        report.write([folder], tmp_path / "page.html")
 
 
 def test_the_same_run_gives_the_same_file(labelled: Path, tmp_path: Path) -> None:
@@ -305,7 +322,7 @@ def test_the_command_says_where_the_page_is(
 def facts(**changes: Any) -> Facts:
     last = {"effective_rank": 30.0, "factor_usage_max": 0.2, "factor_information": 0.5}
     records: list[dict[str, float | None]] = [{"epoch": at, "loss": 1 + 2.0**-at, **last} for at in range(1, 41)]
-    start = Facts(Path("r"), Config(), {"name": "g"}, [], [], {}, records, {}, Environment(), {})
+    start = Facts(Path("r"), Config(), {"name": "g"}, [], [], {}, records, {}, Environment(), InputRecord())
     return replace(start, **changes)
 
 

@@ -264,16 +264,16 @@ def test_the_shares_of_the_input_are_shown(tmp_path: Path, capsys: pytest.Captur
     small = {"source": "synthetic:h=0.8,nodes=60,classes=2,degree=4", "dim": 4, "epochs": 1, "num_factors": 2}
     for features in ("topics", "raw"):
         workflow.fit(resolve({**small, "features": features}), tmp_path / features)
-    shares = run_folder.input_shares(tmp_path / "topics")
+    shares = run_folder.read_input_record(tmp_path / "topics").shares
     assert set(shares) == {"words", "smoothed words", "positions", "roles"}
     assert sum(shares.values()) == pytest.approx(1)
-    assert run_folder.input_shares(tmp_path / "raw") == {}
+    assert run_folder.read_input_record(tmp_path / "raw").shares == {}
     output.info(tmp_path / "topics")
     assert f"4 columns, from {max(shares, key=shares.__getitem__)} " in " ".join(capsys.readouterr().out.split())
     spoilt = tmp_path / "raw" / "features.json"
     spoilt.write_text(spoilt.read_text()[:-2].rstrip() + ', "weights": {"topics": "x"}}')
     with pytest.raises(RunError, match="is damaged"):
-        run_folder.input_shares(tmp_path / "raw")
+        run_folder.read_input_record(tmp_path / "raw")
 
 
 STORED = Path(__file__).parent / "stored-0.1.0"  # written by that version; the weights are left out

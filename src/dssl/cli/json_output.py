@@ -58,7 +58,7 @@ def info(folder: Path) -> None:
             "finished": finished,
             "graph": run_folder.read_graph_record(folder).model_dump(),
             "settings": config.model_dump(),
-            "input": run_folder.input_shares(folder),
+            "input": run_folder.read_input_record(folder).shares,
             "record": dict(*run_folder.read_metrics(folder)[-1:]),
             "environment": run_folder.read_environment(folder).model_dump() if finished else None,
             "evaluation": run_folder.read_evaluation(folder),

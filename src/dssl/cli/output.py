@@ -201,7 +201,7 @@ def info(folder: Path) -> None:
             table.add_row("left out", escape(f"{part} ({reason})"))
     others = [f"{path}={value}" for path, value in changed(config).items()]
     table.add_row("settings", escape(", ".join(others) or "all as by default"))
-    if shares := _part(table, folder / FEATURES, lambda path: run_folder.input_shares(path.parent)):
+    if shares := _part(table, folder / FEATURES, lambda path: run_folder.read_input_record(path.parent).shares):
         table.add_row("vector", f"{config.encoder.dim} columns, from " + words_of_shares(shares))
     epochs = run_folder.read_metrics(folder)
     if epochs:

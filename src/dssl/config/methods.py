@@ -70,7 +70,7 @@ class DSSLSettings(MethodSection):
     )
     link_reconstruction_dim: int = setting(128, "Number of components of the links to reconstruct.", ge=1)
     distillation_weight: float = setting(
-        1.0, "Weight of distilling groups of similar links into the factors.", ge=0, search=(0.0, 0.5, 1.0, 2.0)
+        8.0, "Weight of distilling groups of similar links into the factors.", ge=0, search=(0.0, 1.0, 2.0, 8.0)
     )
     teach: Literal["similar", "kinds"] = setting(
         "similar", "Targets of the factors: groups of similar links, or the known kinds of links."

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +76,20 @@ class HomophilySpectrum:
         loading = self.loadings[:, direction]
         order = np.argsort(-np.abs(loading), kind="stable")[:count]
         return [(str(at) if names is None else names[at], float(loading[at])) for at in order]
+
+    def summary(self, names: Sequence[str] | None = None, *, count: int = 12) -> dict[str, Any]:
+        """The level of chance, and the value and main columns of the first directions above it, as values of JSON."""
+        return {
+            "chance": round(self.chance, 4),
+            "directions": self.num_significant,
+            "first": [
+                {
+                    "value": round(float(self.values[at]), 4),
+                    "columns": [name for name, _ in self.columns(at, names, count=5)],
+                }
+                for at in range(min(self.num_significant, count))
+            ],
+        }
 
 
 def homophily_spectrum(graph: Graph, *, seed: int = 0) -> HomophilySpectrum:

@@ -142,7 +142,8 @@ class Inputs:
     def from_json(cls, value: dict[str, Any]) -> Inputs:
         """Rebuild inputs from what `to_json` returned."""
         names, encoding = value["feature_names"], value["encoding"]
-        rest = {key: part for key, part in value.items() if key not in ("feature_names", "encoding", "weights")}
+        other = ("feature_names", "encoding", "weights", "homophily")
+        rest = {key: part for key, part in value.items() if key not in other}
         return cls(
             feature_names=None if names is None else tuple(names),
             encoding=None if encoding is None else Encoding.from_json(encoding),

@@ -121,7 +121,7 @@ class DSSLKeywords(Keywords):
         reconstruction_dim: int = 256,
         link_reconstruction_weight: float = 5.0,
         link_reconstruction_dim: int = 128,
-        distillation_weight: float = 1.0,
+        distillation_weight: float = 8.0,
         teach: Literal["similar", "kinds"] = "similar",
         encoder: Literal["gcn", "gat", "sage", "gin", "mlp", "hops"] | nn.Module = "hops",
         dim: int | None = None,

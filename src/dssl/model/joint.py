@@ -6,7 +6,7 @@ gains on some graphs and loses on others, and no label-free rule is known to sep
 made of both. Each is centred and scaled, the closed form to size 1 and the trained vector to size ½. The first ``dim``
 principal components of the two side by side are the vector:
 
-.. math:: y_i = [\,(c_i - \bar c)/s_c \;|\; \tfrac12 (h_i - \bar h)/s_h\,]\, A, \qquad s^2 = \tfrac1N \sum_i \|\cdot\|^2 .
+.. math:: y_i = [\,(c_i - \bar c)/s_c \;|\; \tfrac12 (h_i - \bar h)/s_h\,]\, A,\quad s^2 = \tfrac1N \sum_i \|\cdot\|^2.
 
 Columns are in order of importance: the first k of them are a shorter vector.
 """
@@ -40,12 +40,14 @@ class Joint:
         scales: factor of each column of closed form and trained vector, float32, shape ``(dim + trained,)``; none
             before `finish`.
         projection: scaled columns to the vector.
+        homophily: summary of the spectrum of homophily; none without topics.
     """
 
     parts: NodeParts
     dim: int
     scales: Floats | None = None
     projection: Principal | None = None
+    homophily: dict[str, Any] | None = None
 
     @classmethod
     def start(cls, graph: Graph, *, dim: int, seed: int) -> tuple[Joint, Floats]:
@@ -56,8 +58,9 @@ class Joint:
             dim: length of a vector.
             seed: seed of halves, folds and starts.
         """
-        fitted, parts, _ = NodeParts.fit(graph, dim=max(WIDTH, dim), seed=seed)
-        return cls(fitted, dim), fitted.closed_form(parts)
+        fitted, parts, spectrum = NodeParts.fit(graph, dim=max(WIDTH, dim), seed=seed)
+        homophily = None if spectrum is None else spectrum.summary(graph.feature_names)
+        return cls(fitted, dim, homophily=homophily), fitted.closed_form(parts)
 
     def prepared(self, graph: Graph, ready: Graph) -> Graph:
         """Return another graph, whose links are prepared, with its input as features.
@@ -87,19 +90,24 @@ class Joint:
         used = trained[:, : len(self.scales) - self.dim]  # none without training
         return self.projection.apply(_joined(_input(ready), used, self.scales))
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the weights of the parts and the summary of the spectrum of homophily."""
+        return {"weights": self.parts.weights, "homophily": self.homophily}
+
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the maps for a file of arrays; the weights of the parts are values of JSON."""
+        """Return the maps for a file of arrays; `to_json` returns the rest."""
         found = {f"parts.{name}": value for name, value in self.parts.arrays().items()}
         if self.projection is not None and self.scales is not None:
             found |= {"scales": self.scales, **self.projection.arrays()}
         return found
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], weights: Mapping[str, float], *, dim: int) -> Joint:
-        """Rebuild from the result of `arrays` and the weights of the parts."""
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], described: Mapping[str, Any], *, dim: int) -> Joint:
+        """Rebuild from the results of `arrays` and `to_json`."""
         own = {name.removeprefix("parts."): value for name, value in arrays.items() if name.startswith("parts.")}
         projection = Principal.from_arrays(arrays) if "axes" in arrays else None
-        return cls(NodeParts.from_arrays(own, weights), dim, arrays.get("scales"), projection)
+        parts = NodeParts.from_arrays(own, described["weights"])
+        return cls(parts, dim, arrays.get("scales"), projection, described.get("homophily"))
 
 
 def _input(ready: Graph) -> Floats:

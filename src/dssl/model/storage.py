@@ -31,7 +31,7 @@ def save_parts(folder: Path, config: Config, parts: Parts) -> None:
     if parts.joint is not None:
         tensors |= {f"{_JOINT}{name}": torch.from_numpy(value) for name, value in parts.joint.arrays().items()}
     files.write_text(folder / CONFIG, to_toml(config))
-    joint = {} if parts.joint is None else {"weights": parts.joint.parts.weights}
+    joint = {} if parts.joint is None else parts.joint.to_json()
     files.write_json(folder / FEATURES, parts.inputs.to_json() | joint)
     write_tensors(folder / WEIGHTS, tensors)
 
@@ -75,7 +75,7 @@ def read_parts(folder: Path, config: Config, module: nn.Module | None) -> Parts:
         own = [name for name in tensors if name.startswith(_JOINT)]
         arrays = {name.removeprefix(_JOINT): tensors.pop(name).numpy() for name in own}
         if config.graph.features == "topics":
-            described = json.loads((folder / FEATURES).read_text(encoding="utf-8"))["weights"]
+            described = json.loads((folder / FEATURES).read_text(encoding="utf-8"))
             joint = Joint.from_arrays(arrays, described, dim=config.encoder.dim)
             in_dim = joint.parts.closed.axes.shape[1]
         method = build_method(config, module, in_dim=in_dim)

@@ -13,7 +13,7 @@ from dssl.config.schema import Config
 from dssl.errors import DsslError
 from dssl.runs import run_folder
 from dssl.runs.links import model_links
-from dssl.runs.records import Environment, Evaluation, Limits, Record, Summary
+from dssl.runs.records import Environment, Evaluation, InputRecord, Limits, Record, Summary
 
 if TYPE_CHECKING:
     from dssl.graph import Graph
@@ -38,7 +38,7 @@ class Facts:
         records: a record per epoch; a value that was not finite is none.
         evaluation: results of the evaluation, empty if the run was not evaluated.
         environment: versions, machine, time and memory.
-        shares: fraction of each part in the input of the encoder; empty for raw features.
+        input: parts of the input of the encoder, and the spectrum of homophily.
     """
 
     folder: Path
@@ -50,7 +50,7 @@ class Facts:
     records: list[Record]
     evaluation: Evaluation
     environment: Environment
-    shares: dict[str, float]
+    input: InputRecord
 
     @property
     def name(self) -> str:
@@ -133,7 +133,7 @@ def read(folder: Path) -> Facts:
         records=run_folder.read_metrics(folder),
         evaluation=run_folder.read_evaluation(folder),
         environment=run_folder.read_environment(folder),
-        shares=run_folder.input_shares(folder),
+        input=run_folder.read_input_record(folder),
     )
 
 
@@ -204,8 +204,8 @@ def _representation(facts: Facts) -> Verdict | None:
         words = f"The effective rank of the trained vectors is {rank:.1f} of {dim}."
         return Verdict("Representation", "look", "Collapsed", _advice(facts, "the representation", words))
     words = f"The trained vectors have an effective rank of {rank:.1f} of {dim}: they differ in many directions."
-    if facts.shares:
-        parts = sorted(facts.shares.items(), key=lambda part: -part[1])
+    if facts.input.shares:
+        parts = sorted(facts.input.shares.items(), key=lambda part: -part[1])
         words += f" The input consists of {', '.join(f'{name} ({share:.0%})' for name, share in parts)}."
     return Verdict("Representation", "good", "Not collapsed", words)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dssl.report.facts import number
+from dssl.runs.records import Homophily
 
 HOMOPHILY = {
     "edge_homophily": ("Edge homophily h", "fraction of links within a class"),
@@ -51,6 +52,22 @@ def homophily(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
         for key, (name, words) in HOMOPHILY.items()
         if known[key] is not None
     ]
+
+
+def spectrum(found: Homophily | None) -> dict[str, Any] | None:
+    """Return the directions of the spectrum of homophily with the sides of their bars; none without topics."""
+    if found is None:
+        return None
+    rows = [
+        {
+            "value": direction.value,
+            "columns": ", ".join(direction.columns),
+            "left": 50 + 50 * min(0.0, max(direction.value, -1.0)),
+            "width": 50 * min(abs(direction.value), 1.0),
+        }
+        for direction in found.first
+    ]
+    return {"chance": found.chance, "directions": found.directions, "rows": rows}
 
 
 def reading(summary: Mapping[str, Any]) -> str:

@@ -132,6 +132,7 @@ def _run_page(facts: Facts, on_stage: Callable[[str], None]) -> str:
         sizes=graph_section.sizes(facts.summary),
         homophily=graph_section.homophily(facts.summary),
         reading=graph_section.reading(facts.summary),
+        spectrum=graph_section.spectrum(facts.input.homophily),
         classes=graph_section.class_sizes(
             facts.summary, [] if arrays.graph is None else charts.class_names(arrays.graph)
         ),

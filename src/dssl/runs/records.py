@@ -178,7 +178,52 @@ class Evaluation(TypedDict, total=False):
     kinds: KindsRecord
 
 
+class Direction(_Model):
+    """A direction of the spectrum of homophily.
+
+    Args:
+        value: its eigenvalue: near 1 neighbours are similar, below 0 opposite.
+        columns: feature columns that make it up, the main ones first.
+    """
+
+    value: FiniteFloat
+    columns: list[str]
+
+
+class Homophily(_Model):
+    """The spectrum of homophily.
+
+    Args:
+        chance: largest size of an eigenvalue of shuffled nodes.
+        directions: number of directions above it.
+        first: the first of these.
+    """
+
+    chance: FiniteFloat
+    directions: int
+    first: list[Direction]
+
+
+class InputRecord(_Model):
+    """``features.json``, apart from the feature columns: the input of an encoder on topics.
+
+    Args:
+        weights: weight of each part; empty for raw features.
+        homophily: the spectrum of homophily, none without topics.
+    """
+
+    weights: dict[str, FiniteFloat] = {}
+    homophily: Homophily | None = None
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Fraction of each part in the input of the encoder (topics, positions, …)."""
+        total = sum(value**2 for value in self.weights.values())
+        return {name: value**2 / total for name, value in self.weights.items()} if total > 0 else {}
+
+
 _GRAPH = TypeAdapter(GraphRecord)
+_INPUT = TypeAdapter(InputRecord)
 _ENVIRONMENT = TypeAdapter(Environment)
 _EVALUATION = TypeAdapter(Evaluation)
 _EPOCHS = TypeAdapter(list[Record])
@@ -187,6 +232,11 @@ _EPOCHS = TypeAdapter(list[Record])
 def read_graph_record(path: Path) -> GraphRecord:
     """Read ``graph.json``."""
     return _read(path, _GRAPH)
+
+
+def read_input_record(path: Path) -> InputRecord:
+    """Read what ``features.json`` says of the input; an empty record if there is no such file."""
+    return _read(path, _INPUT) if path.exists() else InputRecord()
 
 
 def read_environment(path: Path) -> Environment:

@@ -24,7 +24,7 @@ from dssl.config.toml import from_toml, to_toml
 from dssl.errors import ConfigError, RunError
 from dssl.model.storage import CONFIG, EMBEDDINGS, FEATURES, WEIGHTS
 from dssl.runs import records
-from dssl.runs.records import Environment, Evaluation, GraphRecord, Record
+from dssl.runs.records import Environment, Evaluation, GraphRecord, InputRecord, Record
 from dssl.runtime import files
 from dssl.runtime.environment import version
 
@@ -180,15 +180,9 @@ def read_inputs(folder: Path) -> Inputs:
         raise RunError(f"{path} is damaged ({error!r:.80}); fit the run again") from None
 
 
-def input_shares(folder: Path) -> dict[str, float]:
-    """Return the fraction of each part in the input of the encoder (topics, positions, …); empty for raw features."""
-    if not (folder / FEATURES).exists():
-        return {}
-    weights = records.read_json(folder / FEATURES).get("weights", {})
-    if not isinstance(weights, dict) or not all(isinstance(value, int | float) for value in weights.values()):
-        raise RunError(f"{folder / FEATURES} is damaged (weights); fit the run again")
-    total = sum(value**2 for value in weights.values())
-    return {str(name): value**2 / total for name, value in weights.items()} if total > 0 else {}
+def read_input_record(folder: Path) -> InputRecord:
+    """Read the weights of the parts of the input, and the spectrum of homophily."""
+    return records.read_input_record(folder / FEATURES)
 
 
 def read_factors(folder: Path, command: str) -> Factors:

@@ -148,7 +148,7 @@ def splits_of(job: Job, labels: str | None = None) -> Sequence[Split]:
 
 
 def graph_of(job: Job) -> tuple[Graph, LinkTask | None]:
-    """The graph that a job is trained on, as it is read but for its self loops, and the held-out links if there are some.
+    """The graph that a job is trained on, as it is read but for self loops, and the held-out links if there are some.
 
     Links are held out without their direction, unless the job reads it.
     """
