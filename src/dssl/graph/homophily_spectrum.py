@@ -77,7 +77,7 @@ class HomophilySpectrum:
         order = np.argsort(-np.abs(loading), kind="stable")[:count]
         return [(str(at) if names is None else names[at], float(loading[at])) for at in order]
 
-    def summary(self, names: Sequence[str] | None = None, *, count: int = 12) -> dict[str, Any]:
+    def summary(self, names: Sequence[str] | None = None, *, count: int = 8) -> dict[str, Any]:
         """The level of chance, and the value and main columns of the first directions above it, as values of JSON."""
         return {
             "chance": round(self.chance, 4),

@@ -235,7 +235,7 @@ def read_graph_record(path: Path) -> GraphRecord:
 
 
 def read_input_record(path: Path) -> InputRecord:
-    """Read what ``features.json`` says of the input; an empty record if there is no such file."""
+    """Read the parts of ``features.json`` about the input; an empty record if there is no such file."""
     return _read(path, _INPUT) if path.exists() else InputRecord()
 
 
