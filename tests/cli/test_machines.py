@@ -191,7 +191,7 @@ def test_links_are_evaluated_after_a_cut_by_time(
     (folder / "dated.csv").write_text("\n".join(rows) + "\n")
     call("fit", "dated.csv", "--time-column", "at", "--until", "250", "--out", "runs/t", "--epochs", "30", "-q")
     found = json.loads(call("evaluate", "runs/t", "--json"))["runs/t"]
-    assert found["links"]["cosine_degree_auc"] > 0.8
+    assert found["links"]["likelihood_degree_auc"] > 0.8
     assert "new links from 250 on: AUC" in found["links_verdict"]
     (folder / "new.csv").write_text("source,target,at\nnew,n0-1,800\nnew,n0-2,801\n")
     call("embed", "runs/t", "new.csv", "-o", "new.parquet")  # new edges are not cut

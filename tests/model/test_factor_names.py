@@ -88,7 +88,7 @@ def test_undirected_links_are_described_by_either_end() -> None:
 
 def test_factors_of_a_model_are_described_and_others_need_their_graph() -> None:
     graph, reason = market(kinds=True)
-    model = DSSL(num_factors=2, dim=8, epochs=30).fit(graph)
+    model = DSSL(num_factors=2, dim=8, epochs=100).fit(graph)
     names = {each.name for each in model.factors(graph).describe()}
     assert names == {"loan: bank → buyer", "purchase: buyer → seller"}
     bare = factors_of(graph, reason)

@@ -303,7 +303,7 @@
       );
       return [
         [
-          trace(unknown, "no value", { color: css("--rest") }),
+          ...(unknown.length ? [trace(unknown, "no value", { color: css("--rest") })] : []),
           trace(known, picked.name, { color: shade, colorscale: "Viridis", showscale: true, colorbar: bar }),
         ],
         { ...look, showlegend: false },
