@@ -186,10 +186,18 @@ def _records(rng: Rng, folder: Path, _: Path) -> Work:
     tables = {"recipe": header} if rng.random() < 0.9 else {}
     names = ["recipe", "graph", "method", "train", "encoder", "datasets", "x"]
     tables |= {rng.choice(names): inputs.json_value(rng) for _ in range(rng.randint(0, 2))}
-
-    text = tomli_w.dumps(json.loads(json.dumps(tables).replace("null", '""')))
+    text = tomli_w.dumps({name: _without_none(value) for name, value in tables.items()})
     path = inputs.written(folder / "x.toml", text.encode(), rng)
     return lambda: resolve({"recipe": f"{path}", "source": "cora"})
+
+
+def _without_none(value: Any) -> Any:
+    """The value with empty texts in place of None, which TOML does not have."""
+    if isinstance(value, dict):
+        return {name: _without_none(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_without_none(part) for part in value]
+    return "" if value is None else value
 
 
 TARGETS = (
