@@ -17,8 +17,9 @@ from tests.graph.test_positions import blocks
 
 
 def root_length(part: np.ndarray) -> np.ndarray:
-    """Each row with the root of its length, in a loop."""
-    return np.array([row / np.sqrt(max(np.sqrt((row.astype(np.float64) ** 2).sum()), 1e-3)) for row in part])
+    """Each row with the root of its length over the mean length, in a loop."""
+    lengths = [max(np.sqrt((row.astype(np.float64) ** 2).sum()), 1e-3) for row in part]
+    return np.array([row / np.sqrt(length * np.mean(lengths)) for row, length in zip(part, lengths, strict=True)])
 
 
 def test_parts_have_a_total_variance_of_one_and_the_closed_form_is_their_principal_components() -> None:

@@ -17,7 +17,8 @@ of the words or of the links, and the two versions are correlated column by colu
 need no denoising, and their words count more than their topics.
 
 Rows are long for nodes with many words or links, and a few long rows would rule the components. So a row of length l
-of topics, words, smoothed words or positions gets the length √l (`damped`). Measurements and roles are kept.
+of topics, words, smoothed words or positions gets the length √l, times a number that keeps the size of the part
+(`damped`). Measurements and roles are kept.
 
 Topics need features that are tokens (words, counts, categories): more than 64 columns, none negative, most entries
 zero. Other features, a handful or measurements, are left alone: words then have weight 1, and their means one and two
@@ -62,6 +63,7 @@ class NodeParts:
 
     Args:
         weights: weight of each part by its name; shown to the user.
+        lengths: mean length of the rows of each part, by its name.
         row_size: see `dssl.graph.word_covariance.project`; none where features are left alone.
         basis: features to projections, float32, shape ``(F, k)``; no rows without features.
         words: projections to words.
@@ -74,6 +76,7 @@ class NodeParts:
     """
 
     weights: dict[str, float]
+    lengths: dict[str, float]
     row_size: float | None
     basis: Floats
     words: Principal
@@ -133,10 +136,11 @@ class NodeParts:
         roles, parts["roles"] = Roles.fit(plain, seed=seed)
         twice = [Roles.fit(half, seed=seed)[1] for half in (first, second)]
         weights["roles"] = ROLES * float(np.sqrt(reliability(*twice)))
-        joined = _joined(parts, weights, positions)
+        lengths = {name: _mean_length(part) for name, part in parts.items()}
+        joined = _joined(parts, weights, lengths, positions)
         words = Principal.fit(np.zeros((1, 0), np.float32), 0) if words is None else words
         closed = Principal.fit(joined, dim)
-        made = cls(weights, row_size, basis, words, shift, scale, topics, positions, roles, closed)
+        made = cls(weights, lengths, row_size, basis, words, shift, scale, topics, positions, roles, closed)
         return made, parts, spectrum
 
     def apply(self, graph: Graph, *, seed: int = 0) -> dict[str, Floats]:
@@ -160,7 +164,7 @@ class NodeParts:
 
     def closed_form(self, parts: Mapping[str, Floats]) -> Floats:
         """Return the leading principal components of the weighted parts, shape ``(N, dim)``."""
-        return self.closed.apply(_joined(parts, self.weights, self.positions))
+        return self.closed.apply(_joined(parts, self.weights, self.lengths, self.positions))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the stored maps for a file of arrays; weights are values of JSON."""
@@ -169,7 +173,9 @@ class NodeParts:
         groups |= {} if self.topics is None else {"topics": self.topics}
         found = {f"{group}.{name}": value for group, maps in groups.items() for name, value in maps.arrays().items()}
         size = np.nan if self.row_size is None else self.row_size
-        return {**found, "basis": self.basis, "shift": self.shift, "numbers": np.array([size, self.scale])}
+        lengths = np.array([self.lengths[name] for name in sorted(self.lengths)])
+        numbers = {"numbers": np.array([size, self.scale]), "lengths": lengths}
+        return {**found, "basis": self.basis, "shift": self.shift, **numbers}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], weights: Mapping[str, float]) -> NodeParts:
@@ -185,6 +191,7 @@ class NodeParts:
             raise ValueError(f"weights of {', '.join(sorted(weights))}, not of {', '.join(sorted(names))}")
         return cls(
             weights=dict(weights),
+            lengths=dict(zip(sorted(names), map(float, arrays["lengths"]), strict=True)),
             row_size=None if np.isnan(size) else size,
             basis=arrays["basis"],
             words=Principal.from_arrays(group("words")),
@@ -230,14 +237,19 @@ def signal_to_noise(rho: float) -> float:
     return min(rho / max(1 - rho, 1e-9), LARGEST_SIGNAL)
 
 
-def damped(rows: Floats) -> Floats:
-    """Rows of length l with the length √l; the mean square of l is about 1.
+def damped(rows: Floats, mean: float = 1.0) -> Floats:
+    """Rows of length l with the length √(l/m), whose mean square is 1 for the mean length m.
 
     >>> damped(np.array([[4.0, 0.0], [0.0, 0.25]], np.float32)).tolist()
     [[2.0, 0.0], [0.0, 0.5]]
     """
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows / np.sqrt(np.maximum(lengths, SHORTEST)), np.float32)
+    return np.asarray(rows / np.sqrt(np.maximum(lengths, SHORTEST) * max(mean, SHORTEST)), np.float32)
+
+
+def _mean_length(rows: Floats) -> float:
+    total = sum(float(np.linalg.norm(block, axis=1).sum(dtype=np.float64)) for _, block in out_of_core.blocks(rows))
+    return total / max(len(rows), 1)
 
 
 def word_reliability(x: Features, row_size: float | None, basis: Floats, *, seed: int = 0) -> float:
@@ -288,7 +300,9 @@ def _smoothed(words: Floats, links: Graph, *, tokens: bool) -> Floats:
     return out_of_core.mapped(lambda near, far: np.hstack([near, far]), once, averages.mean(once))
 
 
-def _joined(parts: Mapping[str, Floats], weights: Mapping[str, float], positions: Positions) -> Floats:
+def _joined(
+    parts: Mapping[str, Floats], weights: Mapping[str, float], lengths: Mapping[str, float], positions: Positions
+) -> Floats:
     """Weighted parts side by side; rows are damped but for measurements and roles, in-links count half."""
     factors = [np.full(part.shape[1], weights[name], np.float32) for name, part in parts.items()]
     if positions.directed:
@@ -298,7 +312,10 @@ def _joined(parts: Mapping[str, Floats], weights: Mapping[str, float], positions
     kept = {"roles"} if "topics" in parts else {"roles", "words", "smoothed words"}
 
     def joined(*blocks: Floats) -> Floats:
-        by_name = {name: block if name in kept else damped(block) for name, block in zip(order, blocks, strict=True)}
+        by_name = {
+            name: block if name in kept else damped(block, lengths[name])
+            for name, block in zip(order, blocks, strict=True)
+        }
         return np.hstack([by_name[name] for name in parts]) * every
 
     return out_of_core.mapped(joined, *(parts[name] for name in order))
