@@ -101,7 +101,7 @@ def _verdict(graph: str, cells: Mapping[tuple[str, str], Cell]) -> str:
 
 
 def summary(options: Options, results: Results) -> Table:
-    """The table of the README: DSSL and the best training-free baseline on each graph."""
+    """The summary: DSSL and the best training-free baseline on each graph."""
     every = cells(results, "accuracy")
     found: dict[tuple[str, str], Cell] = {}
     for graph in dict.fromkeys(graph for graph, _ in every):
