@@ -71,12 +71,12 @@ def trees(x: Floats, y: NDArray[np.int64], splits: Sequence[Split]) -> tuple[flo
 def row(source: str) -> list[str]:
     """The figures of one graph."""
     graph = dssl.load(source)
-    y = np.asarray(graph.y, np.int64)
+    y = np.array(graph.y, np.int64)
     count = 10 if graph.num_nodes < 1000 else 3
     splits = Protocol(name="random", source=source, count=count, shares=SHARES, seed=0).splits(graph)
 
     def vectors(dim: int) -> Floats:
-        return np.ascontiguousarray(dssl.DSSL(dim=dim).fit(graph).embeddings_.values)
+        return np.array(dssl.DSSL(dim=dim).fit(graph).embeddings_.values)  # a copy that torch may hold
 
     def probe(x: Floats, parts: Sequence[Split]) -> float:
         return 100 * linear_probe(x, y, parts).accuracy.mean
