@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
-import numba
 import numpy as np
 import pytest
 
-from dssl.kernels import simd
 from dssl.kernels.simd import (
-    alone_and_together,
     compiled,
     exp,
     fma,
@@ -118,40 +111,3 @@ def test_memory_is_that_of_contiguous_arrays_alone() -> None:
     assert memory(np.empty((0, 3), np.float32)) == 0
     with pytest.raises(AssertionError):
         memory(np.zeros((4, 4))[:, 1:])
-
-
-def test_threads_are_bounded_by_what_was_told_and_by_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[int] = []
-    monkeypatch.setattr(simd._settings, "NUMBA_NUM_THREADS", 8)
-    monkeypatch.setattr(simd.numba, "set_num_threads", told.append)
-    assert simd.use_threads(4, 2) and simd.use_threads(3, 64) and simd.use_threads(16, 16)
-    assert not simd.use_threads(1, 64) and not simd.use_threads(4, 1)
-    assert told == [2, 3, 8]
-
-
-def who(out):
-    for i in numba.prange(out.shape[0]):
-        out[i] = numba.get_thread_id()
-
-
-who_alone, who_together = alone_and_together(who)
-
-
-SCRIPT = """
-import numpy as np
-from dssl.kernels.simd import use_threads
-from tests.kernels.test_simd import who_alone, who_together
-
-found = np.empty(64, np.int64)
-assert use_threads(2, 64)
-who_alone(found)  # writes its code to disk, where the other one looks for its own
-print(sorted(set(found.tolist())))
-who_together(found)
-print(sorted(set(found.tolist())))
-"""
-
-
-def test_code_for_several_threads_is_not_that_for_one_kept_on_disk() -> None:
-    environment = {**os.environ, "NUMBA_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}  # the tests themselves have one
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True, env=environment)
-    assert done.stdout.split("\n")[:2] == ["[0]", "[0, 1]"]

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import numba
-
 from dssl.kernels._link_groups import GROUP, PANEL, Memory, posteriors, take, transposed
 from dssl.kernels.simd import (
     ZERO,
-    alone_and_together,
     compiled,
     double,
     fma,
@@ -30,7 +27,7 @@ _outer = tile(4, 2, 8, a_row=GROUP, a_column=1, b_row=PANEL, c_row=PANEL)
 
 
 @compiled
-def _forward_part(
+def forward_part(
     begin: int,
     end: int,
     starts: Memory,
@@ -94,45 +91,11 @@ def _forward_part(
     put_double(sums, 1, double(sums, 1) + plain)
 
 
-def _forward(
-    parts: int,
-    rows: Memory,
-    starts: Memory,
-    centres: int,
-    indices: Memory,
-    weights: Memory,
-    width: int,
-    factors: int,
-    padded: int,
-    first: Memory,
-    second: Memory,
-    columns: Memory,
-    bias: Memory,
-    by_centre: Memory,
-    by_neighbour: Memory,
-    usage: Memory,
-    sums: Memory,
-    scratch: Memory,
-    size: int,
-    places: Memory,
-) -> None:
-    for turn in range(parts):
-        for part in numba.prange(parts):
-            column = (part + turn) % parts
-            _forward_part(
-                long(rows, part), long(rows, part + 1),
-                starts + 8 * column * centres, starts + 8 * (column + 1) * centres, indices, weights,
-                width, factors, padded, first, second, columns, bias, by_centre, by_neighbour,
-                usage + 8 * part * padded, sums + 8 * part * 2,
-                scratch + 4 * part * size, places + 8 * part * 4 * GROUP,
-            )  # fmt: skip
-
-
 # --- backward -------------------------------------------------------------------------------------------------------
 
 
 @compiled
-def _backward_part(
+def backward_part(
     begin: int,
     end: int,
     starts: Memory,
@@ -207,43 +170,3 @@ def _backward_part(
                     store(grad_first, to, load(grad_first, to) + pull)
                     store(grad_second, other, load(grad_second, other) + pull)
         at, count = GROUP - at, following
-
-
-def _backward(
-    parts: int,
-    rows: Memory,
-    starts: Memory,
-    centres: int,
-    indices: Memory,
-    weights: Memory,
-    width: int,
-    factors: int,
-    padded: int,
-    first: Memory,
-    second: Memory,
-    columns: Memory,
-    panels: Memory,
-    bias: Memory,
-    grad_centre: Memory,
-    grad_neighbour: Memory,
-    scale: float,
-    grad_first: Memory,
-    grad_second: Memory,
-    scratch: Memory,
-    size: int,
-    places: Memory,
-) -> None:
-    for turn in range(parts):
-        for part in numba.prange(parts):
-            column = (part + turn) % parts
-            _backward_part(
-                long(rows, part), long(rows, part + 1),
-                starts + 8 * column * centres, starts + 8 * (column + 1) * centres, indices, weights,
-                width, factors, padded, first, second, columns, panels, bias, grad_centre, grad_neighbour,
-                scale, grad_first, grad_second,
-                scratch + 4 * (turn * parts + part) * size, places + 8 * part * 4 * GROUP,
-            )  # fmt: skip
-
-
-forward_alone, forward_together = alone_and_together(_forward)
-backward_alone, backward_together = alone_and_together(_backward)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,8 +12,8 @@ Indices = NDArray[np.int32]
 
 
 @compiled
-def place(indptr: Indptr, indices: Indices, i: Any, j: Any) -> int:
-    """Place of the arc from i to j in ``indices``, or −1 if there is none."""
+def place(indptr: Indptr, indices: Indices, i: np.int64, j: np.int64) -> int:
+    """Place of the arc from i to j in ``indices``, or −1 if there is none; of one integer type, it is compiled once."""
     low, high = indptr[i], indptr[i + 1]
     while low < high:
         middle = (low + high) // 2
@@ -51,7 +49,8 @@ def first_kinds(
     for e in range(source.shape[0]):
         if kinds[e] < 0:
             continue
-        at = place(indptr, indices, source[e], target[e])
+        i, j = np.int64(source[e]), np.int64(target[e])
+        at = place(indptr, indices, i, j)
         if at < 0:
             continue
         if out[at] < 0:
@@ -59,7 +58,7 @@ def first_kinds(
         else:
             differing += out[at] != kinds[e]
         if both:
-            out[place(indptr, indices, target[e], source[e])] = out[at]
+            out[place(indptr, indices, j, i)] = out[at]
     return out, differing
 
 

@@ -3,12 +3,19 @@
 Compiled code is cached on disk, so that only the first call on a machine waits for the compiler. With the environment
 variable ``DSSL_CHECK_BOUNDS=1`` every array index is checked, nothing is cached, and a wrong index raises IndexError.
 Loops that take addresses instead of arrays (`dssl.kernels.simd` and its users) have no bounds to check.
+
+A loop that several threads share takes the bounds of its part first (`in_threads`). Numba's own parallel loops are not
+used: each takes half a second more to compile.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import cache
+from itertools import pairwise
 from typing import Any, TypeVar, cast
 
 import numba
@@ -31,6 +38,39 @@ def compiled_fast(function: F) -> F:
     return cast(F, numba.njit(**_OPTIONS, fastmath=_FAST)(function))
 
 
-def compiled_parallel(function: F) -> F:
-    """Compile a loop over `numba.prange`, whose turns are shared among threads, and by one if bounds are checked."""
-    return cast(F, numba.njit(**_OPTIONS, parallel=not CHECK_BOUNDS)(function))
+def usable_threads() -> int:
+    """Number of threads for a loop: that of torch where it is loaded, at most ``NUMBA_NUM_THREADS``."""
+    limit = int(cast(Any, numba.config).NUMBA_NUM_THREADS)
+    return min(limit, sys.modules["torch"].get_num_threads()) if "torch" in sys.modules else limit
+
+
+def equal_parts(count: int, threads: int, *, least: int = 1) -> list[int]:
+    """Bounds of equal parts of ``range(count)``, one per thread, none with less than ``least`` turns.
+
+    >>> equal_parts(10, 4)
+    [0, 2, 5, 7, 10]
+    """
+    parts = max(min(threads, count // max(least, 1)), 1)
+    return [count * part // parts for part in range(parts + 1)]
+
+
+def in_threads(function: Callable[..., Any], bounds: Sequence[int], *arguments: Any) -> None:
+    """Call ``function(begin, end, *arguments)`` between each two bounds, every part in a thread of its own."""
+    first, *others = pairwise(bounds)
+    waiting = [_threads().submit(function, *part, *arguments) for part in others]
+    try:
+        function(*first, *arguments)
+        wait(waiting)
+    finally:
+        wait(waiting)  # after an interrupt too: the caller would free memory that a thread writes to
+    for done in waiting:
+        done.result()
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max(int(cast(Any, numba.config).NUMBA_NUM_THREADS), os.cpu_count() or 1), "dssl loops")
+
+
+if hasattr(os, "register_at_fork"):  # the threads stay with the parent
+    os.register_at_fork(after_in_child=_threads.cache_clear)

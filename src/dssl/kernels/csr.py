@@ -5,17 +5,17 @@ They exist where a library would need an array as long as the links, or a call o
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from dssl.kernels.compile import compiled, compiled_parallel
+from dssl.kernels.compile import compiled, equal_parts, in_threads, usable_threads
 
 Indptr = NDArray[np.int64]
 Indices = NDArray[np.int32]
 Floats = NDArray[np.float32]
 
 RUN = 32  # entries of a row that are sorted by insertion
+LEAST = 1024  # rows that are worth a thread
 
 
 @compiled
@@ -65,15 +65,15 @@ def _fill_rows(
 
 
 @compiled
-def _sort_row(row: Indices, values: Floats, spare: Indices, spare_values: Floats) -> None:
-    """Sort in place, equal entries in their order, and values with them if there are any.
+def _sort_row(row: Indices, values: Floats, low: int, high: int, spare: Indices, spare_values: Floats) -> None:
+    """Sort from ``low`` to ``high`` in place, equal entries in their order, and values with them if there are any.
 
     Runs are sorted by insertion, since most rows are short, and merged. Numba's own sorts take seconds to compile.
     """
-    size, weighted = row.shape[0], values.shape[0] > 0
+    weighted = values.shape[0] > 0
     value = np.float32(0)
-    for begin in range(0, size, RUN):
-        for i in range(begin + 1, min(begin + RUN, size)):
+    for begin in range(low, high, RUN):
+        for i in range(begin + 1, begin + RUN if begin + RUN < high else high):
             entry = row[i]
             if weighted:
                 value = values[i]
@@ -87,9 +87,10 @@ def _sort_row(row: Indices, values: Floats, spare: Indices, spare_values: Floats
             if weighted:
                 values[at + 1] = value
     width = RUN
-    while width < size:
-        for begin in range(0, size - width, 2 * width):
-            end, right, at = min(begin + 2 * width, size), begin + width, begin
+    while width < high - low:
+        for begin in range(low, high - width, 2 * width):
+            end = begin + 2 * width if begin + 2 * width < high else high
+            right, at = begin + width, begin
             for left in range(width):
                 spare[left] = row[begin + left]
                 if weighted:
@@ -111,19 +112,14 @@ def _sort_row(row: Indices, values: Floats, spare: Indices, spare_values: Floats
 
 
 @compiled
-def _merge_rows(indptr: Indptr, indices: Indices, values: Floats) -> None:
-    """Sort each row and merge repeated entries in place, adding their weights."""
+def _merge_rows(indptr: Indptr, indices: Indices, values: Floats, spare: Indices, spare_values: Floats) -> None:
+    """Sort each row and merge repeated entries in place, adding their weights; spare arrays hold the longest row."""
     weighted = values.shape[0] > 0
     write = 0
     begin = indptr[0]
-    longest = 0
-    for i in range(indptr.shape[0] - 1):
-        longest = max(longest, indptr[i + 1] - indptr[i])
-    spare = np.empty(longest, np.int32)
-    spare_values = np.empty(longest if weighted else 0, np.float32)
     for i in range(indptr.shape[0] - 1):
         end = indptr[i + 1]
-        _sort_row(indices[begin:end], values[begin:end], spare, spare_values)
+        _sort_row(indices, values, begin, end, spare, spare_values)
         start = write
         for e in range(begin, end):
             if write > start and indices[write - 1] == indices[e]:
@@ -163,7 +159,9 @@ def rows_from_arcs(
     indices = np.empty(indptr[-1], np.int32)
     values = np.empty(0 if weights is None else indices.size, np.float32)
     _fill_rows(source, target, given, indptr, indices, values, both, loops)
-    _merge_rows(indptr, indices, values)
+    longest = int(np.diff(indptr).max(initial=0))
+    spare = np.empty(longest, np.int32), np.empty(0 if weights is None else longest, np.float32)
+    _merge_rows(indptr, indices, values, *spare)
     indices.resize(indptr[-1], refcheck=False)  # shrinks in place, where a slice would keep or copy it all
     if weights is None:
         return indptr, indices, None
@@ -223,21 +221,21 @@ def sample_neighbours(
     return pointers, arcs
 
 
-@compiled_parallel
-def _sum_rows(indptr: Indptr, indices: Indices, weights: Floats, dense: Floats, out: Floats) -> None:
+@compiled
+def _sum_rows(
+    begin: int, end: int, indptr: Indptr, indices: Indices, weights: Floats, dense: Floats, out: Floats
+) -> None:
     weighted = weights.shape[0] > 0
-    for i in numba.prange(indptr.shape[0] - 1):
-        row = out[i]
-        row[:] = 0
+    for i in range(begin, end):
         for e in range(indptr[i], indptr[i + 1]):
-            other = dense[indices[e]]
+            j = indices[e]
             if weighted:
                 weight = weights[e]
-                for c in range(row.shape[0]):
-                    row[c] += weight * other[c]
+                for c in range(dense.shape[1]):
+                    out[i, c] += weight * dense[j, c]
             else:
-                for c in range(row.shape[0]):
-                    row[c] += other[c]
+                for c in range(dense.shape[1]):
+                    out[i, c] += dense[j, c]
 
 
 def sum_neighbours(indptr: Indptr, indices: Indices, weights: Floats | None, dense: Floats) -> Floats:
@@ -245,18 +243,17 @@ def sum_neighbours(indptr: Indptr, indices: Indices, weights: Floats | None, den
 
     Unlike a product of matrices it needs no value per link where links have no weights.
     """
-    out = np.empty((indptr.shape[0] - 1, dense.shape[1]), np.float32)
+    out = np.zeros((indptr.size - 1, dense.shape[1]), np.float32)
     given = np.empty(0, np.float32) if weights is None else weights
-    _sum_rows(indptr, indices, given, np.ascontiguousarray(dense), out)
+    parts = equal_parts(indptr.size - 1, usable_threads(), least=LEAST)
+    in_threads(_sum_rows, parts, indptr, indices, given, np.ascontiguousarray(dense), out)
     return out
 
 
 @compiled
-def component_sizes(indptr: Indptr, indices: Indices) -> NDArray[np.int64]:
-    """Sizes of the connected components, whatever the direction of links: union by smaller root, halving paths."""
-    count = indptr.shape[0] - 1
-    parent = np.arange(count)
-    for i in range(count):
+def _join(indptr: Indptr, indices: Indices, parent: NDArray[np.int64]) -> None:
+    """Point each node of ``parent``, at first to itself, to the smallest node of its component."""
+    for i in range(parent.shape[0]):
         for e in range(indptr[i], indptr[i + 1]):
             a, b = np.int64(i), np.int64(indices[e])
             while parent[a] != a:
@@ -269,12 +266,15 @@ def component_sizes(indptr: Indptr, indices: Indices) -> NDArray[np.int64]:
                 parent[b] = a
             else:
                 parent[a] = b
-    sizes = np.zeros(count, np.int64)
-    for i in range(count):
-        root = np.int64(i)
-        while parent[root] != root:
-            root = parent[root]
-        sizes[root] += 1
+    for i in range(parent.shape[0]):  # a parent is never larger, so it is a root already
+        parent[i] = parent[parent[i]]
+
+
+def component_sizes(indptr: Indptr, indices: Indices) -> NDArray[np.int64]:
+    """Sizes of the connected components, whatever the direction of links: union by smaller root, halving paths."""
+    parent = np.arange(indptr.size - 1)
+    _join(indptr, indices, parent)
+    sizes = np.bincount(parent)
     return sizes[sizes > 0]
 
 

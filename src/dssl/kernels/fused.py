@@ -9,26 +9,26 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-import numba
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dssl.kernels import buffers
+from dssl.kernels.compile import equal_parts, in_threads, usable_threads
 from dssl.kernels.simd import (
     ZERO,
-    alone_and_together,
     compiled,
     fma,
     load,
     maximum,
+    memory,
     number,
+    put_double,
     put_number,
     splat,
     store,
     total,
-    use_threads,
 )
 from dssl.kernels.simd import where_positive as positive
 
@@ -46,19 +46,18 @@ def _address(tensor: Tensor) -> int:
     return tensor.data_ptr()
 
 
-def _run(alone: Any, together: Any, shape: torch.Size, *arguments: Any) -> None:
-    """Call ``alone`` or ``together`` with the number of rows and columns first."""
-    chunks = -(-shape[0] // CHUNK)
-    several = shape[0] * shape[1] > 500_000 and use_threads(torch.get_num_threads(), chunks)
-    (together if several else alone)(shape[0], shape[1], *arguments)
+def _run(function: Any, shape: torch.Size, *arguments: Any) -> None:
+    """Call a function of the chunks of rows, the number of rows and that of columns, and what else is given."""
+    threads = usable_threads() if shape.numel() > 500_000 else 1
+    in_threads(function, equal_parts(-(-shape[0] // CHUNK), threads), *shape, *arguments)
 
 
 # --- unit length ----------------------------------------------------------------------------------------------------
 
 
 @compiled
-def _unit_rows(begin: int, end: int, columns: int, x: int, out: int, inverse: int) -> None:
-    for i in range(begin, end):
+def _unit(begin: int, end: int, rows: int, columns: int, x: int, out: int, inverse: int) -> None:
+    for i in range(begin * CHUNK, min(end * CHUNK, rows)):
         squares = splat(ZERO)
         for at in range(i * columns, (i + 1) * columns, 8):
             squares = fma(load(x, at), load(x, at), squares)
@@ -69,9 +68,9 @@ def _unit_rows(begin: int, end: int, columns: int, x: int, out: int, inverse: in
 
 
 @compiled
-def _unit_rows_back(begin: int, end: int, columns: int, v: int, inverse: int, grad: int, out: int) -> None:
+def _unit_back(begin: int, end: int, rows: int, columns: int, v: int, inverse: int, grad: int, out: int) -> None:
     """(g − v (v · g)) / ‖x‖; a row too short to be made longer was only scaled."""
-    for i in range(begin, end):
+    for i in range(begin * CHUNK, min(end * CHUNK, rows)):
         scale = number(inverse, i)
         along = splat(ZERO)
         if scale * LEAST < np.float32(1):
@@ -82,26 +81,12 @@ def _unit_rows_back(begin: int, end: int, columns: int, v: int, inverse: int, gr
             store(out, at, (load(grad, at) - load(v, at) * share) * splat(scale))
 
 
-def _unit(rows: int, columns: int, x: int, out: int, inverse: int) -> None:
-    for chunk in numba.prange((rows + CHUNK - 1) // CHUNK):
-        _unit_rows(chunk * CHUNK, min((chunk + 1) * CHUNK, rows), columns, x, out, inverse)
-
-
-def _unit_back(rows: int, columns: int, v: int, inverse: int, grad: int, out: int) -> None:
-    for chunk in numba.prange((rows + CHUNK - 1) // CHUNK):
-        _unit_rows_back(chunk * CHUNK, min((chunk + 1) * CHUNK, rows), columns, v, inverse, grad, out)
-
-
-_UNIT = alone_and_together(_unit)
-_UNIT_BACK = alone_and_together(_unit_back)
-
-
 class _Unit(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         x = x.contiguous()
         out, inverse = buffers.empty(*x.shape), torch.empty(len(x))
-        _run(*_UNIT, x.shape, _address(x), _address(out), _address(inverse))
+        _run(_unit, x.shape, _address(x), _address(out), _address(inverse))
         ctx.save_for_backward(out, inverse)
         return out
 
@@ -109,7 +94,7 @@ class _Unit(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
         v, inverse = ctx.saved_tensors
         grad, out = grads[0].contiguous(), buffers.empty(*v.shape)
-        _run(*_UNIT_BACK, v.shape, _address(v), _address(inverse), _address(grad), _address(out))
+        _run(_unit_back, v.shape, _address(v), _address(inverse), _address(grad), _address(out))
         return out
 
 
@@ -129,38 +114,27 @@ def unit(x: Tensor) -> Tensor:
 
 
 @compiled
-def _prelu_rows(begin: int, end: int, x: int, slope: int, out: int) -> None:
+def _prelu(begin: int, end: int, rows: int, columns: int, x: int, slope: int, out: int) -> None:
     a, zero = splat(number(slope, 0)), splat(ZERO)
-    for at in range(begin, end, 8):
+    for at in range(begin * CHUNK * columns, min(end * CHUNK, rows) * columns, 8):
         value = load(x, at)
         above = maximum(value, zero)
         store(out, at, fma(a, value - above, above))
 
 
 @compiled
-def _prelu_rows_back(begin: int, end: int, x: int, slope: int, grad: int, out: int) -> Any:
-    a, zero, pull = splat(number(slope, 0)), splat(ZERO), splat(ZERO)
-    for at in range(begin, end, 8):
-        value, g = load(x, at), load(grad, at)
-        above = positive(value, g)
-        store(out, at, fma(a, g - above, above))
-        pull = fma(g, value - maximum(value, zero), pull)
-    return total(pull)
-
-
-def _prelu(rows: int, columns: int, x: int, slope: int, out: int) -> None:
-    for chunk in numba.prange((rows + CHUNK - 1) // CHUNK):
-        _prelu_rows(chunk * CHUNK * columns, min((chunk + 1) * CHUNK, rows) * columns, x, slope, out)
-
-
-def _prelu_back(rows: int, columns: int, x: int, slope: int, grad: int, out: int, pulls: int) -> None:
-    for chunk in numba.prange((rows + CHUNK - 1) // CHUNK):
-        end = min((chunk + 1) * CHUNK, rows) * columns
-        put_number(pulls, chunk, _prelu_rows_back(chunk * CHUNK * columns, end, x, slope, grad, out))
-
-
-_PRELU = alone_and_together(_prelu)
-_PRELU_BACK = alone_and_together(_prelu_back)
+def _prelu_back(
+    begin: int, end: int, rows: int, columns: int, x: int, slope: int, grad: int, out: int, pulls: int
+) -> None:
+    a, zero = splat(number(slope, 0)), splat(ZERO)
+    for chunk in range(begin, end):
+        pull = splat(ZERO)
+        for at in range(chunk * CHUNK * columns, min((chunk + 1) * CHUNK, rows) * columns, 8):
+            value, g = load(x, at), load(grad, at)
+            above = positive(value, g)
+            store(out, at, fma(a, g - above, above))
+            pull = fma(g, value - maximum(value, zero), pull)
+        put_number(pulls, chunk, total(pull))
 
 
 class _PReLU(torch.autograd.Function):
@@ -168,7 +142,7 @@ class _PReLU(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, slope: Tensor) -> Tensor:
         x = x.contiguous()
         out = buffers.empty(*x.shape)
-        _run(*_PRELU, x.shape, _address(x), _address(slope), _address(out))
+        _run(_prelu, x.shape, _address(x), _address(slope), _address(out))
         ctx.save_for_backward(x, slope)
         return out
 
@@ -176,7 +150,7 @@ class _PReLU(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
         x, slope = ctx.saved_tensors
         grad, out, pulls = grads[0].contiguous(), buffers.empty(*x.shape), torch.empty(-(-len(x) // CHUNK))
-        _run(*_PRELU_BACK, x.shape, _address(x), _address(slope), _address(grad), _address(out), _address(pulls))
+        _run(_prelu_back, x.shape, _address(x), _address(slope), _address(grad), _address(out), _address(pulls))
         return out, pulls.double().sum().float().reshape(slope.shape)
 
 
@@ -194,44 +168,33 @@ class PReLU(nn.PReLU):
 
 
 @compiled
-def _squares_rows(begin: int, end: int, columns: int, weights: int, v: int, m: int) -> float:
-    """Σ_i c_i ‖v_i‖² − 2 v_i · m_i over some rows; without m, the address 0, the squares alone."""
-    found = 0.0
-    for i in range(begin, end):
-        squares, products = splat(ZERO), splat(ZERO)
-        for at in range(i * columns, (i + 1) * columns, 8):
-            squares = fma(load(v, at), load(v, at), squares)
-            if m != 0:
-                products = fma(load(v, at), load(m, at), products)
-        found += number(weights, i) * total(squares) - np.float32(2) * total(products)
-    return found
+def _squares(begin: int, end: int, rows: int, columns: int, weights: int, v: int, m: int, sums: int) -> None:
+    """Σ_i c_i ‖v_i‖² − 2 v_i · m_i over the rows of each chunk; without m, the address 0, the squares alone."""
+    for chunk in range(begin, end):
+        found = 0.0
+        for i in range(chunk * CHUNK, min((chunk + 1) * CHUNK, rows)):
+            squares, products = splat(ZERO), splat(ZERO)
+            for at in range(i * columns, (i + 1) * columns, 8):
+                squares = fma(load(v, at), load(v, at), squares)
+                if m != 0:
+                    products = fma(load(v, at), load(m, at), products)
+            found += number(weights, i) * total(squares) - np.float32(2) * total(products)
+        put_double(sums, chunk, found)
 
 
 @compiled
-def _squares_rows_back(begin: int, end: int, columns: int, rate: float, weights: int, v: int, m: int, out: int) -> None:
-    for i in range(begin, end):
+def _squares_back(
+    begin: int, end: int, rows: int, columns: int, rate: float, weights: int, v: int, m: int, out: int
+) -> None:
+    for i in range(begin * CHUNK, min(end * CHUNK, rows)):
         weight, double = splat(number(weights, i)), splat(np.float32(2 * rate))
         for at in range(i * columns, (i + 1) * columns, 8):
             store(out, at, (load(v, at) * weight - load(m, at)) * double)
 
 
-def _squares(rows: int, columns: int, weights: int, v: int, m: int, sums: Any) -> None:
-    for chunk in numba.prange((rows + CHUNK - 1) // CHUNK):
-        sums[chunk] = _squares_rows(chunk * CHUNK, min((chunk + 1) * CHUNK, rows), columns, weights, v, m)
-
-
-def _squares_back(rows: int, columns: int, rate: float, weights: int, v: int, m: int, out: int) -> None:
-    for chunk in numba.prange((rows + CHUNK - 1) // CHUNK):
-        _squares_rows_back(chunk * CHUNK, min((chunk + 1) * CHUNK, rows), columns, rate, weights, v, m, out)
-
-
-_SQUARES = alone_and_together(_squares)
-_SQUARES_BACK = alone_and_together(_squares_back)
-
-
 def _sum_squares(weights: Tensor, v: Tensor, m: Tensor | None) -> Tensor:
     sums = np.zeros(max(-(-len(v) // CHUNK), 1))
-    _run(*_SQUARES, v.shape, _address(weights), _address(v), 0 if m is None else _address(m), sums)
+    _run(_squares, v.shape, _address(weights), _address(v), 0 if m is None else _address(m), memory(sums))
     return torch.tensor(sums.sum(), dtype=torch.float32)
 
 
@@ -246,7 +209,7 @@ class _Squares(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor, None]:
         weights, v, m = ctx.saved_tensors
         out = buffers.empty(*v.shape)
-        _run(*_SQUARES_BACK, v.shape, float(grads[0]), *(_address(array) for array in (weights, v, m, out)))
+        _run(_squares_back, v.shape, float(grads[0]), *(_address(array) for array in (weights, v, m, out)))
         return None, out, None
 
 

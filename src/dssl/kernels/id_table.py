@@ -233,7 +233,8 @@ def _add_texts(
                         return begin + j, count, used, touched
                     slots[at] = (tag << 32) | used
                     store[used] = (np.uint64(need) << HALF) | np.uint64(count)
-                    store[used + 1 : used + 1 + need] = words[first[j] : first[j + 1]]
+                    for k in range(need):  # Numba compiles the assignment of a slice for a second
+                        store[used + 1 + k] = words[first[j] + k]
                     used += need + 1
                     codes[begin + j] = count
                     count += 1

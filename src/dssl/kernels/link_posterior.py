@@ -13,7 +13,7 @@ links alone, so the result is the same, bit for bit, with any number of threads.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -23,12 +23,9 @@ from scipy import sparse
 
 from dssl.kernels import buffers
 from dssl.kernels._link_groups import GROUP, PANEL, scratch_size
-from dssl.kernels._link_posterior_loops import backward_alone, backward_together, forward_alone, forward_together
-from dssl.kernels.simd import (
-    compiled,
-    memory,
-    use_threads,
-)
+from dssl.kernels._link_posterior_loops import backward_part, forward_part
+from dssl.kernels.compile import equal_parts, in_threads
+from dssl.kernels.simd import compiled, memory
 
 Indptr = NDArray[np.int64]
 Indices = NDArray[np.int32]
@@ -133,18 +130,32 @@ def forward(plan: Plan, arrays: Sequence[Floats], *, threads: int) -> tuple[Floa
     width = ends[0].shape[1]
     scratch = np.zeros((parts, scratch_size(width, padded)), np.float32)
     places = np.zeros((parts, 4 * GROUP), np.int64)
-    run = forward_together if use_threads(threads, parts) else forward_alone
-    run(
-        *_links(plan), width, factors, padded,
-        *_memories(*ends, columns, bias, by_centre, by_neighbour, usage, sums),
-        memory(scratch), scratch.shape[1], memory(places),
-    )  # fmt: skip
+    fixed = width, factors, padded, *_memories(*ends, columns, bias, by_centre, by_neighbour)
+
+    def work(turn: int, part: int) -> None:
+        own = _memories(usage[part], sums[part], scratch[part], places[part])
+        forward_part(*_links(plan, turn, part), *fixed, *own)
+
+    _in_turns(work, parts, threads)
     return by_centre[:, :factors], by_neighbour[:, :factors], usage.sum(axis=0)[:factors], sums.sum(axis=0)
 
 
-def _links(plan: Plan) -> tuple[int, ...]:
-    rows, starts, indices, weights = _memories(plan.rows, plan.starts, plan.indices, plan.weights)
-    return len(plan.rows) - 1, rows, starts, plan.starts.shape[1], indices, weights
+def _in_turns(work: Callable[[int, int], None], parts: int, threads: int) -> None:
+    """Work on every part in every turn, on the parts of a turn at the same time."""
+
+    def some(begin: int, end: int, turn: int) -> None:
+        for part in range(begin, end):
+            work(turn, part)
+
+    for turn in range(parts):
+        in_threads(some, equal_parts(parts, threads), turn)
+
+
+def _links(plan: Plan, turn: int, part: int) -> tuple[int, ...]:
+    """Bounds of the rows of a part; where its links begin and end in each, their ends and weights."""
+    column = (part + turn) % (len(plan.rows) - 1)
+    links = _memories(plan.starts[column], plan.starts[column + 1], plan.indices, plan.weights)
+    return int(plan.rows[part]), int(plan.rows[part + 1]), *links
 
 
 def _memories(*arrays: NDArray[Any]) -> list[int]:
@@ -172,12 +183,14 @@ def backward(
     # A part of each turn has separate scratch memory: the gradients of W₂ and b₂ are summed there.
     scratch = np.zeros((parts * parts, scratch_size(width, padded)), np.float32)
     places = np.zeros((parts, 4 * GROUP), np.int64)
-    run = backward_together if use_threads(threads, parts) else backward_alone
-    run(
-        *_links(plan), width, factors, padded, *_memories(*ends, columns, panels, bias, *grads),
-        np.float32(grad_entropy), *_memories(*found),
-        memory(scratch), scratch.shape[1], memory(places),
-    )  # fmt: skip
+    fixed = width, factors, padded, *_memories(*ends, columns, panels, bias, *grads)
+    changed = np.float32(grad_entropy), *_memories(*found)
+
+    def work(turn: int, part: int) -> None:
+        own = _memories(scratch[turn * parts + part], places[part])
+        backward_part(*_links(plan, turn, part), *fixed, *changed, *own)
+
+    _in_turns(work, parts, threads)
     sums = scratch.sum(axis=0, dtype=np.float64)[-padded * (8 + width) :]
     grad_bias = sums[: 8 * padded].reshape(padded, 8).sum(axis=1)
     grad_weight = sums[8 * padded :].reshape(-1, padded, PANEL).transpose(1, 0, 2).reshape(padded, width)

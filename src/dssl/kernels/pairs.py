@@ -6,12 +6,11 @@ counts are scaled up.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from dssl.kernels.arcs import place
-from dssl.kernels.compile import compiled_parallel
+from dssl.kernels.compile import compiled, equal_parts, in_threads, usable_threads
 
 Indptr = NDArray[np.int64]
 Indices = NDArray[np.int32]
@@ -19,9 +18,43 @@ Floats = NDArray[np.float32]
 Places = NDArray[np.int64]
 
 LOOKED_AT = 64
+LEAST = 4096  # pairs that are worth a thread
 
 
-@compiled_parallel
+@compiled
+def _common_neighbours(
+    begin: int,
+    stop: int,
+    first_indptr: Indptr,
+    first_indices: Indices,
+    second_indptr: Indptr,
+    second_indices: Indices,
+    weights: Floats,
+    start: Places,
+    end: Places,
+    out: Floats,
+) -> None:
+    for e in range(begin, stop):
+        i, j = start[e], end[e]
+        low, size = first_indptr[i], first_indptr[i + 1] - first_indptr[i]
+        other_low, other_size = second_indptr[j], second_indptr[j + 1] - second_indptr[j]
+        swap = other_size < size
+        shorter = other_size if swap else size
+        taken = shorter if shorter < LOOKED_AT else LOOKED_AT
+        total = np.float32(0)
+        for turn in range(taken):
+            if swap:
+                node = np.int64(second_indices[other_low + turn * other_size // taken])
+                found = place(first_indptr, first_indices, i, node) >= 0
+            else:
+                node = np.int64(first_indices[low + turn * size // taken])
+                found = place(second_indptr, second_indices, j, node) >= 0
+            if found:
+                total += weights[node]
+        if taken:
+            out[e] = total * np.float32(shorter / taken)
+
+
 def common_neighbours(
     first_indptr: Indptr,
     first_indices: Indices,
@@ -35,35 +68,19 @@ def common_neighbours(
 
     Rows are ascending. Entries of the shorter row are looked up in the longer one.
     """
-    out = np.zeros(start.shape[0], np.float32)
-    for e in numba.prange(start.shape[0]):
-        i, j = start[e], end[e]
-        low, size = first_indptr[i], first_indptr[i + 1] - first_indptr[i]
-        other_low, other_size = second_indptr[j], second_indptr[j + 1] - second_indptr[j]
-        swap = other_size < size
-        taken = min(min(size, other_size), LOOKED_AT)
-        total = np.float32(0)
-        for turn in range(taken):
-            if swap:
-                node = second_indices[other_low + turn * other_size // taken]
-                found = place(first_indptr, first_indices, i, node) >= 0
-            else:
-                node = first_indices[low + turn * size // taken]
-                found = place(second_indptr, second_indices, j, node) >= 0
-            if found:
-                total += weights[node]
-        if taken:
-            out[e] = total * np.float32(min(size, other_size) / taken)
+    out = np.zeros(start.size, np.float32)
+    rows = first_indptr, first_indices, second_indptr, second_indices
+    in_threads(_common_neighbours, _parts(start), *rows, weights, start, end, out)
     return out
 
 
-@compiled_parallel
-def rank_among_neighbours(indptr: Indptr, indices: Indices, values: Floats, start: Places, end: Places) -> Floats:
-    """Fraction of the neighbours of i whose value is below that of j, half of the equal ones counted, ``(M,)``."""
-    out = np.full(start.shape[0], np.float32(0.5))
-    for e in numba.prange(start.shape[0]):
+@compiled
+def _rank_among_neighbours(
+    begin: int, stop: int, indptr: Indptr, indices: Indices, values: Floats, start: Places, end: Places, out: Floats
+) -> None:
+    for e in range(begin, stop):
         low, size = indptr[start[e]], indptr[start[e] + 1] - indptr[start[e]]
-        taken = min(size, LOOKED_AT)
+        taken = size if size < LOOKED_AT else LOOKED_AT
         below = np.float32(0)
         for turn in range(taken):
             value = values[indices[low + turn * size // taken]]
@@ -73,14 +90,20 @@ def rank_among_neighbours(indptr: Indptr, indices: Indices, values: Floats, star
                 below += np.float32(0.5)
         if taken:
             out[e] = below / taken
+
+
+def rank_among_neighbours(indptr: Indptr, indices: Indices, values: Floats, start: Places, end: Places) -> Floats:
+    """Fraction of the neighbours of i whose value is below that of j, half of the equal ones counted, ``(M,)``."""
+    out = np.full(start.size, 0.5, np.float32)
+    in_threads(_rank_among_neighbours, _parts(start), indptr, indices, values, start, end, out)
     return out
 
 
-@compiled_parallel
-def row_overlaps(indptr: Indptr, indices: Indices, data: Floats, start: Places, end: Places) -> Floats:
-    """Inner product of the sparse rows i and j, and the number of columns that both have, shape ``(M, 2)``."""
-    out = np.zeros((start.shape[0], 2), np.float32)
-    for e in numba.prange(start.shape[0]):
+@compiled
+def _row_overlaps(
+    begin: int, stop: int, indptr: Indptr, indices: Indices, data: Floats, start: Places, end: Places, out: Floats
+) -> None:
+    for e in range(begin, stop):
         a, b = indptr[start[e]], indptr[end[e]]
         stop_a, stop_b = indptr[start[e] + 1], indptr[end[e] + 1]
         product, both = np.float32(0), np.float32(0)
@@ -95,4 +118,14 @@ def row_overlaps(indptr: Indptr, indices: Indices, data: Floats, start: Places, 
             else:
                 b += 1
         out[e, 0], out[e, 1] = product, both
+
+
+def row_overlaps(indptr: Indptr, indices: Indices, data: Floats, start: Places, end: Places) -> Floats:
+    """Inner product of the sparse rows i and j, and the number of columns that both have, shape ``(M, 2)``."""
+    out = np.zeros((start.size, 2), np.float32)
+    in_threads(_row_overlaps, _parts(start), indptr, indices, data, start, end, out)
     return out
+
+
+def _parts(pairs: Places) -> list[int]:
+    return equal_parts(pairs.size, usable_threads(), least=LEAST)

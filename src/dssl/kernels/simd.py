@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from types import FunctionType
 from typing import Any, cast
 
 import numba
@@ -39,7 +38,7 @@ from numba.core.datamodel.models import PrimitiveModel
 from numba.extending import intrinsic, overload, register_model
 from numpy.typing import NDArray
 
-types, cgutils, _settings = cast(Any, _types), cast(Any, _cgutils), cast(Any, numba.config)
+types, cgutils = cast(Any, _types), cast(Any, _cgutils)
 WIDTH = 8
 _FLOAT, _INT = ir.FloatType(), ir.IntType(32)
 _FLOATS, _INTS = ir.VectorType(_FLOAT, WIDTH), ir.VectorType(_INT, WIDTH)
@@ -276,29 +275,9 @@ def memory(array: NDArray[Any]) -> int:
     return int(array.__array_interface__["data"][0]) if array.size else 0
 
 
-def compiled(function: Callable[..., Any], *, parallel: bool = False) -> Any:
+def compiled(function: Callable[..., Any]) -> Any:
     """Compile a function, with fused multiply-add where the processor has it; the code is kept on disk."""
-    return numba.njit(function, cache=True, nogil=True, parallel=parallel, fastmath={"contract", "nsz"})
-
-
-def alone_and_together(function: Callable[..., Any]) -> tuple[Any, Any]:
-    """Compile a function with a loop over ``numba.prange`` twice: for one thread, and for several.
-
-    The second has a separate name, because Numba keeps code on disk by the name and not by the options: under one
-    name, whichever is compiled first would be both.
-    """
-    assert isinstance(function, FunctionType)
-    twin = FunctionType(function.__code__, function.__globals__, f"{function.__name__}_together")
-    twin.__qualname__, twin.__module__ = twin.__name__, function.__module__
-    return compiled(function), compiled(twin, parallel=True)
-
-
-def use_threads(threads: int, parts: int) -> bool:
-    """Return whether there is work for several threads, and if so let Numba use the useful ones of the given number."""
-    count = min(threads, parts, int(_settings.NUMBA_NUM_THREADS))
-    if count > 1:
-        numba.set_num_threads(count)
-    return count > 1
+    return numba.njit(function, cache=True, nogil=True, fastmath={"contract", "nsz"})
 
 
 ZERO, ONE = np.float32(0), np.float32(1)

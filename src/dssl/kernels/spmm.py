@@ -6,13 +6,12 @@ number of threads.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from dssl.kernels.compile import in_threads
 from dssl.kernels.simd import (
     ZERO,
-    alone_and_together,
     compiled,
     fma,
     load,
@@ -23,7 +22,6 @@ from dssl.kernels.simd import (
     short,
     splat,
     store,
-    use_threads,
 )
 
 Indptr = NDArray[np.int64]
@@ -32,7 +30,6 @@ Floats = NDArray[np.float32]
 
 BLOCK = 64  # columns whose sums are in registers: eight of them
 AHEAD = 8  # links between the one that is added and the one whose row is prefetched
-CHUNKS = 64  # of rows, with about as many links each, that threads take in turn
 FEW = 1_000_000  # multiplications that are not worth a second thread
 
 
@@ -80,16 +77,6 @@ def _multiply_rows(
             column += 8
 
 
-def _multiply(
-    cuts: Indptr, last: int, indptr: int, indices: int, values: int, dense: int, columns: int, out: int
-) -> None:
-    for chunk in numba.prange(cuts.shape[0] - 1):
-        _multiply_rows(cuts[chunk], cuts[chunk + 1], last, indptr, indices, values, dense, columns, out)
-
-
-_multiply_alone, _multiply_together = alone_and_together(_multiply)
-
-
 def spmm(indptr: Indptr, indices: Indices, values: Floats, dense: Floats, out: Floats, *, threads: int) -> None:
     """Write the product of a CSR matrix ``(N, M)`` and a dense matrix ``(M, d)`` to ``out`` ``(N, d)``.
 
@@ -107,12 +94,8 @@ def spmm(indptr: Indptr, indices: Indices, values: Floats, dense: Floats, out: F
         spmm(indptr, indices, values, np.pad(dense, ((0, 0), (0, -columns % 8))), wide, threads=threads)
         out[:] = wide[:, :columns]
         return
-    several = indices.size * columns > FEW and use_threads(threads, CHUNKS)
-    cuts = np.array([0, len(out)], np.int64)
-    if several:
-        shares = np.linspace(0, indices.size, CHUNKS + 1)[1:-1]
-        cuts = np.concatenate([cuts[:1], np.searchsorted(indptr, shares), cuts[1:]])
+    parts = max(threads, 1) if indices.size * columns > FEW else 1
+    shares = [indices.size * part // parts for part in range(1, parts)]  # about as many links each
+    cuts = [0, *np.searchsorted(indptr, shares).tolist(), len(out)]
     addresses = [memory(array) for array in (indptr, indices, values, dense)]
-    (_multiply_together if several else _multiply_alone)(
-        cuts, max(indices.size - 1, 0), *addresses, columns, memory(out)
-    )
+    in_threads(_multiply_rows, cuts, max(indices.size - 1, 0), *addresses, columns, memory(out))

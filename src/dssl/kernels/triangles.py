@@ -17,15 +17,8 @@ PAIRS = 256  # pairs of neighbours that are looked at where there are more
 
 
 @compiled
-def clustering(indptr: Indptr, indices: Indices, seed: int) -> Floats:
-    """Fraction of the pairs of a node's neighbours that are linked, shape ``(N,)``; 0 below two neighbours.
-
-    For an undirected graph without self loops. A node with more than `PAIRS` pairs has that many drawn, with
-    replacement, by a function of the seed, the node and the number of the draw.
-    """
-    count = indptr.shape[0] - 1
-    out = np.zeros(count, np.float32)
-    for i in range(count):
+def _clustering(indptr: Indptr, indices: Indices, seed: int, out: Floats) -> None:
+    for i in range(out.shape[0]):
         begin, degree = indptr[i], indptr[i + 1] - indptr[i]
         if degree < 2:
             continue
@@ -34,7 +27,7 @@ def clustering(indptr: Indptr, indices: Indices, seed: int) -> Floats:
         if pairs <= PAIRS:
             for a in range(begin, begin + degree):
                 for b in range(a + 1, begin + degree):
-                    closed += place(indptr, indices, indices[a], indices[b]) >= 0
+                    closed += place(indptr, indices, np.int64(indices[a]), np.int64(indices[b])) >= 0
         else:
             pairs = PAIRS
             for draw in range(PAIRS):
@@ -43,16 +36,33 @@ def clustering(indptr: Indptr, indices: Indices, seed: int) -> Floats:
                 other = np.int64((key & np.uint64(0xFFFFFFFF)) % np.uint64(degree - 1))
                 if other >= one:
                     other += 1
-                closed += place(indptr, indices, indices[begin + one], indices[begin + other]) >= 0
+                first, second = np.int64(indices[begin + one]), np.int64(indices[begin + other])
+                closed += place(indptr, indices, first, second) >= 0
         out[i] = closed / pairs
+
+
+def clustering(indptr: Indptr, indices: Indices, seed: int) -> Floats:
+    """Fraction of the pairs of a node's neighbours that are linked, shape ``(N,)``; 0 below two neighbours.
+
+    For an undirected graph without self loops. A node with more than `PAIRS` pairs has that many drawn, with
+    replacement, by a function of the seed, the node and the number of the draw.
+    """
+    out = np.zeros(indptr.size - 1, np.float32)
+    _clustering(indptr, indices, seed, out)
     return out
 
 
 @compiled
+def _largest_neighbour(indptr: Indptr, indices: Indices, values: Floats, out: Floats) -> None:
+    for i in range(out.shape[0]):
+        for e in range(indptr[i], indptr[i + 1]):
+            value = values[indices[e]]
+            if value > out[i]:
+                out[i] = value
+
+
 def largest_neighbour(indptr: Indptr, indices: Indices, values: Floats) -> Floats:
     """Largest value of a node's neighbours, shape ``(N,)``; 0 without neighbours. Values are not negative."""
-    out = np.zeros(indptr.shape[0] - 1, np.float32)
-    for i in range(indptr.shape[0] - 1):
-        for e in range(indptr[i], indptr[i + 1]):
-            out[i] = max(out[i], values[indices[e]])
+    out = np.zeros(indptr.size - 1, np.float32)
+    _largest_neighbour(indptr, indices, values, out)
     return out

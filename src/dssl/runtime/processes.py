@@ -79,13 +79,11 @@ def threads(number: int) -> Iterator[None]:
     BLAS, which NumPy and SciPy call, has one: its sums depend on the number of threads, and on matrices as narrow as
     ours one thread is faster.
     """
-    import numba
     import scipy.linalg  # noqa: F401  only libraries that are loaded are limited
     import torch
     from threadpoolctl import threadpool_limits
 
     before = torch.get_num_threads()
-    numba.get_num_threads()  # starts Numba's threads, which may reset the number of torch
     torch.set_num_threads(number or before)  # also for the threads that are started inside the block
     try:
         with threadpool_limits(1, user_api="blas"):
