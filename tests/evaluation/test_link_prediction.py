@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import ndtri
+from sklearn.metrics import roc_auc_score
 
 from dssl.data.synthetic import synthetic
 from dssl.errors import GraphError
 from dssl.evaluation import link_prediction
-from dssl.evaluation.link_prediction import KINDS, hold_out, score_embedding, score_pairs
+from dssl.evaluation.link_prediction import KINDS, hold_out, ranked, score_embedding, score_pairs
 from dssl.graph import Graph
 
 GRAPH = synthetic(nodes=200, classes=4, degree=6, features=4, h=0.9, seed=1)
@@ -68,8 +70,8 @@ def test_an_embedding_that_knows_the_links_ranks_them_first_and_noise_does_not()
     rng = np.random.default_rng(0)
     known = np.linalg.svd(GRAPH.adjacency().toarray() + 2 * np.eye(GRAPH.num_nodes))[0].astype(np.float32)
     weights = np.linalg.svd(GRAPH.adjacency().toarray())[1]
-    told = score_embedding(task, known * np.sqrt(weights).astype(np.float32))
-    noise = score_embedding(task, rng.standard_normal((GRAPH.num_nodes, 8)).astype(np.float32))
+    told = ranked(score_embedding(task, known * np.sqrt(weights).astype(np.float32)))
+    noise = ranked(score_embedding(task, rng.standard_normal((GRAPH.num_nodes, 8)).astype(np.float32)))
     assert told["cosine_uniform_auc"] > 0.7 > noise["cosine_uniform_auc"]
     assert {name.rpartition("_")[0] for name in told} == {
         f"{how}_{kind}" for how in ("cosine", "probe") for kind in KINDS
@@ -82,7 +84,7 @@ def test_a_regression_finds_links_between_unlike_nodes_that_the_cosine_ranks_las
     side = np.arange(120) % 2  # links join the two sides only, and the embedding is the side
     graph = Graph.from_edges(2 * rng.integers(60, size=500), 2 * rng.integers(60, size=500) + 1, num_nodes=120)
     values = (np.eye(2)[side] + 0.1 * rng.standard_normal((120, 2))).astype(np.float32)
-    found = score_embedding(hold_out(graph, seed=0), values)
+    found = ranked(score_embedding(hold_out(graph, seed=0), values))
     assert found["probe_uniform_auc"] > 0.7
     assert found["cosine_uniform_auc"] < 0.3
 
@@ -90,7 +92,8 @@ def test_a_regression_finds_links_between_unlike_nodes_that_the_cosine_ranks_las
 def test_a_function_that_tells_links_scores_one() -> None:
     task = hold_out(GRAPH, seed=0)
     truth = links(GRAPH)
-    found = score_pairs(task, "oracle", lambda pairs: np.array([float(pair in truth) for pair in map(tuple, pairs)]))
+    scores = score_pairs(task, "oracle", lambda pairs: np.array([float(pair in truth) for pair in map(tuple, pairs)]))
+    found = ranked(scores)
     assert set(found.values()) == {1.0}
     assert set(found) == {f"oracle_{kind}_{what}" for kind in KINDS for what in ("auc", "ap")}
 
@@ -117,7 +120,7 @@ def test_baselines_equal_a_loop_over_their_formulas() -> None:
     task = link_prediction.hold_out(Graph.from_edges(*pairs.T, num_nodes=30), seed=0)
     a = (task.graph.adjacency().toarray() > 0).astype(float)
     d = a.sum(axis=1)
-    found = link_prediction.score_baselines(task)
+    found = ranked(link_prediction.score_baselines(task))
 
     def auc(score: Any) -> float:
         yes, no = [score(i, j) for i, j in task.test], [score(i, j) for i, j in task.apart["degree"][2]]
@@ -135,9 +138,44 @@ def test_baselines_equal_a_loop_over_their_formulas() -> None:
     assert found["paths_degree_auc"] == pytest.approx(auc(paths), abs=0.02)
 
 
+def with_auc(wanted: float, count: int = 4000) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of links and of other pairs with a given AUC."""
+    normal = ndtri((np.arange(count) + 0.5) / count)
+    return normal + 2**0.5 * ndtri(wanted), normal
+
+
 def test_the_verdict_compares_with_training_free_scores() -> None:
-    found = {"cosine_degree_auc": 0.4, "probe_degree_auc": 0.7, "neighbours_degree_auc": 0.6, "paths_degree_auc": 0.65}
+    wanted = {"cosine": 0.4, "probe": 0.7, "neighbours": 0.6, "paths": 0.65}
+    found = {f"{name}_degree": with_auc(auc) for name, auc in wanted.items()}
     text = link_prediction.verdict(found)
     assert "AUC 0.70 of the embedding (probe) beats the best training-free score, paths of length three (0.65)" in text
     assert "A cosine AUC below 0.5" in text
-    assert "does not beat" in link_prediction.verdict(found | {"paths_degree_auc": 0.9})
+    assert "does not beat" in link_prediction.verdict(found | {"paths_degree": with_auc(0.9)})
+
+
+def test_a_difference_within_the_noise_of_few_pairs_is_no_win() -> None:
+    draw = np.random.default_rng(1)
+    few = {
+        name: (draw.normal(size=40) + shift, draw.normal(size=40)) for name, shift in (("probe", 0.8), ("paths", 0.6))
+    }
+    text = link_prediction.verdict({f"{name}_degree": both for name, both in few.items()})
+    assert "is above" in text and "within the noise of the pairs" in text
+
+
+def test_the_interval_of_two_aucs_is_that_of_repeated_samples() -> None:
+    draw = np.random.default_rng(2)
+
+    def sample() -> list[tuple[np.ndarray, np.ndarray]]:
+        common = draw.normal(size=(2, 150))
+        return [(common[0] + draw.normal(size=150) + shift, common[1] + draw.normal(size=150)) for shift in (1.2, 1.0)]
+
+    aucs, widths = [], []
+    for _ in range(300):
+        one, other = sample()
+        low, high = link_prediction.difference(one, other)
+        aucs.append((low + high) / 2)
+        widths.append(high - low)
+    assert np.mean(widths) == pytest.approx(2 * 1.96 * np.std(aucs), rel=0.15)
+    labels = np.arange(300) < 150
+    exact = [roc_auc_score(labels, np.concatenate(both)) for both in (one, other)]
+    assert (low + high) / 2 == pytest.approx(exact[0] - exact[1])

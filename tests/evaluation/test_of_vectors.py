@@ -40,7 +40,7 @@ def test_vectors_are_found_by_their_ids(graph: Graph) -> None:
 def test_a_numeric_target_gets_r2(graph: Graph) -> None:
     target = VALUES @ [1.0, 2.0, 0.0, -1.0]
     target[:20] = np.nan
-    found = dssl.evaluate(VALUES, graph, target=target, splits=2)
+    found = dssl.evaluate(VALUES, graph, target=target, splits=5)
     assert found["probe"]["r2"]["mean"] > 0.99
     assert found["verdict"].startswith("The embedding (R² 1.00) beats")
     noise = dssl.evaluate(VALUES, graph, target=RNG.normal(size=N), splits=2)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from dssl.studies.records import Record, append, records
 
 
@@ -30,6 +32,17 @@ def test_a_complete_line_without_an_end_of_line_is_kept(tmp_path: Path) -> None:
     append(path, record("b"))
     assert [one.key for one in records(tmp_path)] == ["a", "b"]
     assert path.read_bytes().count(b"\n") == 2
+
+
+def test_a_damaged_line_is_named_once_and_the_others_are_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "g.jsonl"
+    append(path, record("a"))
+    path.write_bytes(path.read_bytes() + b'{"key": "b", "gr\n\n')
+    append(path, record("c"))
+    for _ in range(2):
+        assert [one.key for one in records(tmp_path)] == ["a", "c"]
+    (warning,) = caplog.messages
+    assert warning.startswith(f"{path}, line 2 is no record")
 
 
 def test_a_preset_may_have_changed_since_a_record_without_its_settings() -> None:

@@ -122,8 +122,7 @@ def verdict(score: Score, baselines: dict[str, Score], measure: Measure = "accur
     here, there = f"{of}{100 * score.mean:.1f}%", f"{NAMES[name]} ({100 * best.mean:.1f}%)"
     if score.mean <= best.mean:
         return f"The embedding ({here}) does not beat the best training-free baseline, {there}."
-    both = [(a, b) for a, b in zip(score.splits, best.splits, strict=True) if a is not None and b is not None]
-    interval = Score(tuple(a - b for a, b in both)).interval
+    interval = score.minus(best).interval
     if interval is None or interval[0] <= 0:
         return (
             f"The embedding ({here}) is above the best training-free baseline, {there}, within the noise of the splits."

@@ -8,8 +8,8 @@ both ends in proportion to their degree, so that knowing the degrees alone is of
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -22,6 +22,7 @@ from dssl.rng import stream
 
 Pairs = NDArray[np.int64]
 Negatives = Literal["uniform", "degree"]
+Scores = dict[str, tuple[NDArray[Any], NDArray[Any]]]  # of the tested links, and of the pairs without one
 KINDS: tuple[Negatives, ...] = ("uniform", "degree")
 STRENGTHS = (0.001, 0.01, 0.1, 1.0)
 DEGREE_ROUNDS = 20
@@ -135,16 +136,16 @@ def _apart(graph: Graph, counts: list[int], kind: Negatives, rng: np.random.Gene
     return train, val, test
 
 
-def score_embedding(task: LinkTask, values: NDArray[np.float32]) -> dict[str, float]:
-    """AUC and average precision of the cosine and of the logistic regression, for both kinds of negatives."""
+def score_embedding(task: LinkTask, values: NDArray[np.float32]) -> Scores:
+    """Scores by the cosine and by the logistic regression, for both kinds of negatives."""
     centred = values - values.mean(axis=0)
     unit = centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), np.finfo(np.float32).tiny)
     scaled = standardised(values)
-    result: dict[str, float] = {}
+    result: Scores = {}
     for kind, (train, val, test) in task.apart.items():
-        result |= _ranked(f"cosine_{kind}", _cosine(unit, task.test), _cosine(unit, test))
+        result[f"cosine_{kind}"] = _cosine(unit, task.test), _cosine(unit, test)
         learnt = learn(scaled, (task.train, train), (task.val, val))
-        result |= _ranked(f"probe_{kind}", learnt(task.test), learnt(test))
+        result[f"probe_{kind}"] = learnt(task.test), learnt(test)
     return result
 
 
@@ -154,18 +155,14 @@ def standardised(values: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.asarray(centred / np.maximum(centred.std(axis=0), 1e-12), np.float32)
 
 
-def score_pairs(task: LinkTask, name: str, score: Any) -> dict[str, float]:
-    """AUC and average precision of a function that scores pairs, for both kinds of negatives."""
+def score_pairs(task: LinkTask, name: str, score: Any) -> Scores:
+    """Scores by a function of pairs, for both kinds of negatives."""
     links = score(task.test)
-    return {
-        key: value
-        for kind, (_, _, test) in task.apart.items()
-        for key, value in _ranked(f"{name}_{kind}", links, score(test)).items()
-    }
+    return {f"{name}_{kind}": (links, score(test)) for kind, (_, _, test) in task.apart.items()}
 
 
-def score_baselines(task: LinkTask) -> dict[str, float]:
-    """AUC and average precision of training-free scores of pairs, for both kinds of negatives.
+def score_baselines(task: LinkTask) -> Scores:
+    """Training-free scores of pairs, for both kinds of negatives.
 
     ``degrees`` is the product of the two degrees, ``neighbours`` the common neighbours weighted by 1 / log degree
     (Adamic and Adar, 2003), ``paths`` the number of paths of length three divided by the degrees of the inner nodes.
@@ -198,24 +195,56 @@ def score_baselines(task: LinkTask) -> dict[str, float]:
     return {key: value for name, score in scores.items() for key, value in score_pairs(task, name, score).items()}
 
 
-def verdict(found: Mapping[str, float], which: str = "Links") -> str:
+def ranked(scores: Scores) -> dict[str, float]:
+    """AUC and average precision by scorer and kind of negatives, such as ``probe_degree_auc``."""
+    return {key: value for name, both in scores.items() for key, value in _ranked(name, *both).items()}
+
+
+def verdict(scores: Scores, which: str = "Links") -> str:
     """State whether an embedding ranks links better than training-free scores, on negatives of the same degrees.
 
     Args:
-        found: the results of `score_embedding`, `score_pairs` and `score_baselines` together.
+        scores: the results of `score_embedding`, `score_pairs` and `score_baselines` together.
         which: the links that were ranked.
     """
-    auc = {name.removesuffix("_degree_auc"): value for name, value in found.items() if name.endswith("_degree_auc")}
+    by = {name.removesuffix("_degree"): both for name, both in scores.items() if name.endswith("_degree")}
+    auc = {name: float(_placements(*both)[0].mean()) for name, both in by.items()}
     own = max((name for name in auc if name not in BASELINES), key=lambda name: auc[name])
     other = max((name for name in auc if name in BASELINES), key=lambda name: auc[name])
-    beats = "beats" if auc[own] > auc[other] else "does not beat"
+    low, high = difference(by[own], by[other])
+    how = "beats" if low > 0 else "is above" if auc[own] > auc[other] else "does not beat"
+    noise = ", within the noise of the pairs" if how == "is above" else ""
     text = (
-        f"{which}: AUC {auc[own]:.2f} of the embedding ({own}) {beats} the best training-free score, "
-        f"{BASELINES[other]} ({auc[other]:.2f}), on pairs of the same degrees."
+        f"{which}: AUC {auc[own]:.2f} of the embedding ({own}) {how} the best training-free score, "
+        f"{BASELINES[other]} ({auc[other]:.2f}), on pairs of the same degrees{noise}; "
+        f"difference {low:+.2f} to {high:+.2f} (95%)."
     )
     if auc.get("cosine", 1) < 0.5:
         text += " A cosine AUC below 0.5 shows that linked nodes are less similar than others; use the probe."
     return text
+
+
+def difference(one: tuple[NDArray[Any], NDArray[Any]], other: tuple[NDArray[Any], NDArray[Any]]) -> tuple[float, float]:
+    """95% interval of the difference of two AUCs on the same pairs (DeLong, DeLong and Clarke-Pearson, 1988).
+
+    Args:
+        one: scores of the links, shape ``(M,)``, and of the pairs without one, by the first scorer.
+        other: likewise by the second.
+    """
+    links, apart = (a - b for a, b in zip(_placements(*one), _placements(*other), strict=True))
+    variance = sum(part.var(ddof=1) / part.size if part.size > 1 else math.inf for part in (links, apart))
+    half = 1.96 * math.sqrt(variance)
+    return max(float(links.mean()) - half, -1.0), min(float(links.mean()) + half, 1.0)
+
+
+def _placements(links: NDArray[Any], apart: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """For each link the fraction of the other pairs below it, and for each of these that of the links above."""
+
+    def below(values: NDArray[Any], among: NDArray[Any]) -> NDArray[np.float64]:
+        ordered = np.sort(among)
+        return sum(np.searchsorted(ordered, values, side) for side in ("left", "right")) / (2 * len(among))
+
+    return below(links, apart), 1 - below(apart, links)
 
 
 def _cosine(unit: NDArray[np.float32], pairs: Pairs) -> NDArray[np.float32]:

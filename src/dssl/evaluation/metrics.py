@@ -64,6 +64,11 @@ class Score:
         half = float(stdtrit(self.values.size - 1, 0.975)) * self.std / math.sqrt(self.values.size)
         return (self.mean - half, self.mean + half)
 
+    def minus(self, other: Score) -> Score:
+        """The differences of the splits in which both are defined."""
+        both = zip(self.splits, other.splits, strict=True)
+        return Score(tuple(a - b for a, b in both if a is not None and b is not None))
+
     def to_json(self) -> dict[str, Any]:
         """Mean, standard deviation, interval and the value of each split."""
         interval = None if self.interval is None else list(self.interval)

@@ -106,8 +106,8 @@ def evaluate(
             values = Embedder.from_config(vectors.config, encoder=vectors._module).fit(task.graph).embeddings_.values
         else:
             raise DsslError("links needs a model, which is trained again without the held-out links")
-        found["links"] = link_prediction.score_embedding(task, values) | link_prediction.score_baselines(task)
-        found["links_verdict"] = link_prediction.verdict(found["links"])
+        scores = link_prediction.score_embedding(task, values) | link_prediction.score_baselines(task)
+        found["links"], found["links_verdict"] = link_prediction.ranked(scores), link_prediction.verdict(scores)
     return Results(found)
 
 

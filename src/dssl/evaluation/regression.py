@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dssl.evaluation.baselines import NAMES, baseline_features
+from dssl.evaluation.metrics import Score
 from dssl.evaluation.ridge import ridge_probe
 from dssl.evaluation.splits import SHARES, random_splits
 from dssl.graph import Graph
@@ -48,14 +49,22 @@ def evaluate_target(
     if not sanity:
         return result
     found = {}
+    scores = {"constant": Score((0.0,) * len(parts))}
     for name, columns in baseline_features(graph, dim=values.shape[1]):
         on_stage(f"baseline {name}")
-        found[name] = {"dim": columns.shape[1], "r2": ridge_probe(columns, y, parts).r2.to_json()}
+        scores[name] = ridge_probe(columns, y, parts).r2
+        found[name] = {"dim": columns.shape[1], "r2": scores[name].to_json()}
     result["sanity"] = found
-    best = max(found, key=lambda name: found[name]["r2"]["mean"], default="")
-    mean = probe.r2.mean
-    limit = max(found[best]["r2"]["mean"] if best else 0.0, 0.0)
-    title = NAMES[best] if best and found[best]["r2"]["mean"] > 0 else "a constant"
-    beats = "beats" if mean > limit else "does not beat"
-    result["verdict"] = f"The embedding (R² {mean:.2f}) {beats} the best training-free baseline, {title} ({limit:.2f})."
+    result["verdict"] = verdict(probe.r2, scores)
     return result
+
+
+def verdict(score: Score, baselines: Mapping[str, Score]) -> str:
+    """State in one sentence whether R² is above that of the best training-free baseline, split by split."""
+    name, best = max(baselines.items(), key=lambda item: item[1].mean)
+    interval = score.minus(best).interval
+    clear = interval is not None and interval[0] > 0
+    how = "beats" if clear else "is above" if score.mean > best.mean else "does not beat"
+    title = f"{NAMES.get(name, 'a constant')} ({best.mean:.2f})"
+    noise = ", within the noise of the splits" if how == "is above" else ""
+    return f"The embedding (R² {score.mean:.2f}) {how} the best training-free baseline, {title}{noise}."

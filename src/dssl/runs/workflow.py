@@ -291,15 +291,13 @@ def evaluate(
     if later is not None:
         on_stage(f"link prediction: {len(later.pairs):,} links after the cut by time")
         task = link_prediction.after(graph, later.pairs, seed=options.split_seed)
-        result["links"] = _link_scores(task, Embedder.load(folder), vectors.values)
         which = f"{len(later.pairs):,} new links from {later.moment} on"
-        result["links_verdict"] = link_prediction.verdict(result["links"], which)
+        result |= _link_results(task, Embedder.load(folder), vectors.values, which)
     elif options.links:
         on_stage("link prediction: training without the held-out links")
         task = link_prediction.hold_out(graph, seed=options.split_seed)
         model = Embedder.from_config(config).fit(task.graph)
-        result["links"] = _link_scores(task, model, model.embeddings_.values)
-        result["links_verdict"] = link_prediction.verdict(result["links"])
+        result |= _link_results(task, model, model.embeddings_.values, "Links")
     for name, baseline in result.get("sanity", {}).items():
         baseline["title"] = NAMES.get(name, name)
     found = records.write_evaluation(folder / run_folder.EVALUATION, result)
@@ -345,14 +343,14 @@ def _untrained(config: Config, graph: Graph) -> NDArray[np.float32] | None:
     return layerwise.encoded(build_encoder(config, in_dim=ready.num_features), ready, torch.device("cpu"))
 
 
-def _link_scores(task: LinkTask, model: Embedder, values: NDArray[np.float32]) -> dict[str, float]:
-    """Scores of the links of a task by the vectors of its graph, by a factor model, and without training."""
+def _link_results(task: LinkTask, model: Embedder, values: NDArray[np.float32], which: str) -> dict[str, Any]:
+    """Ranking of the links of a task by the vectors of its graph, by a factor model, and without training."""
     from dssl.evaluation import link_prediction
 
     found = link_prediction.score_embedding(task, values) | link_prediction.score_baselines(task)
     if model.config.method.name == "dssl":
         found |= link_prediction.score_pairs(task, "likelihood", lambda pairs: model.link_scores(task.graph, pairs))
-    return found
+    return {"links": link_prediction.ranked(found), "links_verdict": link_prediction.verdict(found, which)}
 
 
 def _factors(folder: Path, graph: Graph) -> Factors:

@@ -193,9 +193,10 @@ def _train(job: Job) -> Result:
     if factors is not None:
         if task is not None:
             held_out = task
-            result["links_model"] = link_prediction.score_pairs(
+            scores = link_prediction.score_pairs(
                 held_out, "model", lambda pairs: model.link_scores(held_out.graph, pairs)
             )
+            result["links_model"] = link_prediction.ranked(scores)
         if graph.y is not None:
             result["class_similarity"] = _class_similarity(factors, graph)
     return result
@@ -251,7 +252,7 @@ def _measured(
         if job.clusters:
             result["kmeans"] = evaluate.kmeans(columns, graph.y, seed=job.split_seed)
     if task is not None:
-        result["links"] = link_prediction.score_embedding(task, columns)
+        result["links"] = link_prediction.ranked(link_prediction.score_embedding(task, columns))
     return result
 
 

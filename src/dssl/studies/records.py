@@ -7,6 +7,7 @@ only ever added; to repeat a job, delete its line. Tables and figures are made f
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 from pathlib import Path
@@ -16,6 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from dssl.config.methods import METHODS
 from dssl.runtime import files
+
+log = logging.getLogger(__name__)
+_reported: set[str] = set()  # lines that were named in a warning
 
 View = Literal["embedding", "trained", "factorwise"]
 LINK_AUC = {"link_auc": "probe_uniform_auc", "link_auc_degree": "probe_degree_auc"}
@@ -126,14 +130,18 @@ class Record(BaseModel):
 
 
 def records(folder: Path) -> list[Record]:
-    """Read every record of a folder; a line that a crash cut off is left out."""
+    """Read every record of a folder; a line that cannot be read, as after a crash, is left out with a warning."""
     found = []
     for path in sorted(folder.glob("*.jsonl")):
-        for line in path.read_bytes().splitlines():
+        for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+            if not line.strip():
+                continue
             try:
                 found.append(Record(**json.loads(line), stored=True))
             except (ValueError, TypeError):  # no UTF-8, no JSON, or other fields
-                continue
+                if (place := f"{path}, line {number}") not in _reported:
+                    _reported.add(place)
+                    log.warning("%s is no record and is left out; its job is trained again when it is needed", place)
     return found
 
 
