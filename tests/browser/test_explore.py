@@ -85,6 +85,44 @@ def test_a_page_opens_with_all_nodes_on_the_map(server: Server, open_page: Open)
     assert page.locator("#colour option").all_inner_texts() == ["label", "main factor", "degree"]
 
 
+HALVES = """() => new Promise((resolve) => {
+  const from = document.getElementById("points");
+  document.getElementById("fit").click();
+  requestAnimationFrame(() => {
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = [from.width, from.height];
+    const pen = canvas.getContext("2d", { willReadFrequently: true });
+    pen.drawImage(from, 0, 0);
+    const half = (row) => {
+      const drawn = pen.getImageData(0, row, from.width, from.height >> 1).data;
+      const counts = {};
+      for (let i = 0; i < drawn.length; i += 4)
+        if (drawn[i + 3] > 150) counts[drawn.slice(i, i + 3)] = (counts[drawn.slice(i, i + 3)] ?? 0) + 1;
+      const most = Object.entries(counts).sort((a, b) => b[1] - a[1])[0][0];
+      return { pixels: Object.values(counts).reduce((a, b) => a + b, 0), most };
+    };
+    resolve([half(0), half(from.height >> 1)]);
+  });
+})"""
+
+
+def test_the_few_nodes_of_a_rare_class_are_drawn_last_and_larger(open_page: Open) -> None:
+    """Ten rare nodes above, with fifty others in the place of each, and ten others below."""
+    across = np.linspace(-2, 2, 10)
+    above, below = (np.stack([across, np.full(10, side)], axis=1) for side in (1.0, -1.0))
+    points = np.concatenate([above, np.repeat(above, 50, axis=0), below]).astype(np.float32)
+    size = len(points)
+    graph = Graph.from_edges(
+        *ring(size), y=(np.arange(size) < 10).astype(np.int64), class_names=["usual", "rare"], name="made up"
+    )
+    values = np.random.default_rng(0).normal(size=(size, 4)).astype(np.float32)
+    view = explore.view(graph, graph, values, points=points, factors=None, method="dgi", how="made up")
+    with served(view) as server:
+        upper, lower = open_page(server.address).evaluate(HALVES)
+    assert upper["most"] != lower["most"]
+    assert upper["pixels"] > 1.8 * lower["pixels"]
+
+
 def test_the_page_offers_a_node_to_start_at(server: Server, view: explore.View, open_page: Open) -> None:
     page = open_page(server.address)
     hub = view.ids[int(view.graph.degrees.argmax())].as_py()

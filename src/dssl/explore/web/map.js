@@ -38,7 +38,8 @@ export class PointMap {
     this.pointers = new Map();
     this.grid = gridOf(points);
     this.order = shuffled(this.count); // so that no class lies on top, and that any first part is a fair sample
-    this.last = null; // nodes of rare classes, which are drawn on top
+    this.last = null; // nodes of rare classes, which are drawn on top and larger
+    this.onTop = 0; // number of these, the last of the order
     this.budget = this.count;
     // Points are smooth by themselves; links are, where it costs little.
     const antialias = this.count <= SMOOTH;
@@ -78,14 +79,16 @@ export class PointMap {
     this.gl.bufferData(this.gl.ARRAY_BUFFER, values, this.gl.DYNAMIC_DRAW);
   }
 
-  /** Colour the points: red, green, blue and opacity of each, 0 to 255; `last` marks nodes that are drawn on top. */
+  /** Colour the points: red, green, blue and opacity of each, 0 to 255; `last` marks nodes drawn last, and larger. */
   paint(tints, last = this.last) {
     this.tints = tints;
     if (last !== this.last) {
       this.last = last;
       const shuffledOrder = shuffled(this.count);
       const top = (node) => Boolean(last?.[node]);
-      this.order = Uint32Array.from([...shuffledOrder.filter((node) => !top(node)), ...shuffledOrder.filter(top)]);
+      const rare = shuffledOrder.filter(top);
+      this.order = Uint32Array.from([...shuffledOrder.filter((node) => !top(node)), ...rare]);
+      this.onTop = rare.length;
       if (this.gl) this.place();
     }
     if (this.gl) {
@@ -163,6 +166,10 @@ export class PointMap {
     return Math.max(2.2, Math.min(0.62 * room * Math.sqrt(this.zoom / this.whole), 11));
   }
 
+  get rareSize() {
+    return Math.max(1.6 * this.size, 5);
+  }
+
   /** Draw with the next picture; `all` but where only rings, spokes or the lasso have changed. */
   redraw(all = true) {
     this.stale ||= all;
@@ -201,25 +208,28 @@ export class PointMap {
     gl.viewport(0, 0, this.canvas.width, this.canvas.height);
     gl.clearColor(0, 0, 0, 0);
     gl.clear(gl.COLOR_BUFFER_BIT);
-    this.run("lines", "ends", "shades", gl.LINES, this.lines.places.length / 2);
-    this.run("points", "places", "tints", gl.POINTS, this.moving ? Math.min(this.count, this.budget) : this.count);
+    const others = this.count - this.onTop;
+    const shown = this.moving ? Math.min(others, this.budget) : others;
+    this.run("lines", "ends", "shades", gl.LINES, this.size, 0, this.lines.places.length / 2);
+    this.run("points", "places", "tints", gl.POINTS, this.size, 0, shown);
+    this.run("points", "places", "tints", gl.POINTS, this.rareSize, others, this.onTop);
   }
 
-  run(name, places, tints, kind, count) {
+  run(name, places, tints, kind, size, first, count) {
     if (!count) return;
     const { gl } = this;
     const { made, at } = this.programs[name];
     gl.useProgram(made);
     gl.uniform2f(at.centre, this.centre[0], this.centre[1]);
     gl.uniform2f(at.scale, (2 * this.zoom) / this.width, (2 * this.zoom) / this.height);
-    gl.uniform1f(at.size, this.size * this.ratio);
+    gl.uniform1f(at.size, size * this.ratio);
     gl.bindBuffer(gl.ARRAY_BUFFER, this.buffers[places]);
     gl.enableVertexAttribArray(0);
     gl.vertexAttribPointer(0, 2, gl.FLOAT, false, 0, 0);
     gl.bindBuffer(gl.ARRAY_BUFFER, this.buffers[tints]);
     gl.enableVertexAttribArray(1);
     gl.vertexAttribPointer(1, 4, gl.UNSIGNED_BYTE, true, 0, 0);
-    gl.drawArrays(kind, 0, count);
+    gl.drawArrays(kind, first, count);
   }
 
   drawOver() {
