@@ -42,7 +42,7 @@ def test_a_damaged_line_is_named_once_and_the_others_are_read(tmp_path: Path, ca
     for _ in range(2):
         assert [one.key for one in records(tmp_path)] == ["a", "c"]
     (warning,) = caplog.messages
-    assert warning.startswith(f"{path}, line 2 is no record")
+    assert warning.startswith(f"{path}, line 2 is not a record")
 
 
 def test_a_preset_may_have_changed_since_a_record_without_its_settings() -> None:

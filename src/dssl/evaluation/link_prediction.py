@@ -242,7 +242,8 @@ def _placements(links: NDArray[Any], apart: NDArray[Any]) -> tuple[NDArray[np.fl
 
     def below(values: NDArray[Any], among: NDArray[Any]) -> NDArray[np.float64]:
         ordered = np.sort(among)
-        return sum(np.searchsorted(ordered, values, side) for side in ("left", "right")) / (2 * len(among))
+        lower, upper = np.searchsorted(ordered, values, "left"), np.searchsorted(ordered, values, "right")
+        return (lower + upper) / (2 * len(among))
 
     return below(links, apart), 1 - below(apart, links)
 

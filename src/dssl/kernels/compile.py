@@ -55,7 +55,7 @@ def equal_parts(count: int, threads: int, *, least: int = 1) -> list[int]:
 
 
 def in_threads(function: Callable[..., Any], bounds: Sequence[int], *arguments: Any) -> None:
-    """Call ``function(begin, end, *arguments)`` between each two bounds, every part in a thread of its own."""
+    """Call ``function(begin, end, *arguments)`` between each two bounds, every part in a separate thread."""
     first, *others = pairwise(bounds)
     waiting = [_threads().submit(function, *part, *arguments) for part in others]
     try:

@@ -141,7 +141,7 @@ def records(folder: Path) -> list[Record]:
             except (ValueError, TypeError):  # no UTF-8, no JSON, or other fields
                 if (place := f"{path}, line {number}") not in _reported:
                     _reported.add(place)
-                    log.warning("%s is no record and is left out; its job is trained again when it is needed", place)
+                    log.warning("%s is not a record and is left out; its job is trained again when it is needed", place)
     return found
 
 
