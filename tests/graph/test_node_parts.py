@@ -10,6 +10,7 @@ from dssl.graph.node_parts import NodeParts, are_tokens, halves, reliability, wo
 from dssl.graph.positions import link_reliability
 from dssl.graph.principal import Principal
 from dssl.graph.roles import Roles
+from dssl.graph.word_covariance import WordCovariance
 from dssl.rng import stream
 from tests import graphs
 from tests.graph.test_homophily_spectrum import linked_bags
@@ -26,10 +27,12 @@ def test_parts_have_a_total_variance_of_one_and_the_closed_form_is_their_princip
     graph = linked_bags(0.9, nodes=200)
     fitted, parts, spectrum = NodeParts.fit(graph, dim=16)
     assert spectrum is not None
-    assert list(parts) == list(fitted.weights) == ["topics", "words", "smoothed words", "positions", "roles"]
+    assert (
+        list(parts) == list(fitted.weights) == [*("topics", "words", "smoothed words", "amount", "positions", "roles")]
+    )
     for name, part in parts.items():
         assert part.var(axis=0).sum() == pytest.approx(1, abs=0.3 if name == "roles" else 1e-3)  # roles are clipped
-    shorter = {name: part if name == "roles" else root_length(part) for name, part in parts.items()}
+    shorter = {name: part if name in ("amount", "roles") else root_length(part) for name, part in parts.items()}
     joined = np.hstack([fitted.weights[name] * part for name, part in shorter.items()])
     u, s, _ = np.linalg.svd(joined - joined.mean(axis=0), full_matrices=False)
     expected = u[:, :16] * s[:16]
@@ -53,8 +56,11 @@ def test_stored_maps_give_the_same_parts(directed: bool) -> None:
 def test_weights_are_the_formulas_of_the_reliabilities() -> None:
     graph = linked_bags(0.9, nodes=200)
     fitted, parts, _ = NodeParts.fit(graph, dim=8)
-    rho = word_reliability(graph.x, fitted.row_size, fitted.basis @ fitted.words.axes)
+    own = WordCovariance.fit(graph.x)
+    topics, rho, amount = word_reliability(graph.x, own.basis @ own.weights, fitted.basis @ fitted.words.axes)
     assert fitted.weights["words"] == pytest.approx(1.5 * min(rho / (1 - rho), 2))
+    assert fitted.weights["topics"] == pytest.approx(min(topics / (1 - topics), 1), abs=1e-5)
+    assert fitted.weights["amount"] == pytest.approx(0.35 * np.sqrt(amount))
     both = halves(graph)
     context = reliability(*(Averages(half).mean(parts["topics"]) for half in both))
     assert fitted.weights["smoothed words"] == pytest.approx(context)
@@ -62,7 +68,27 @@ def test_weights_are_the_formulas_of_the_reliabilities() -> None:
     assert fitted.weights["roles"] == pytest.approx(0.7 * np.sqrt(roles))
     links = link_reliability(graph)
     assert fitted.weights["positions"] == pytest.approx(links / (1 - links))
-    assert fitted.weights["topics"] == 1
+
+
+def test_one_category_for_each_node_has_no_reliable_topics_and_amount() -> None:
+    """Six categories with one value each: no value says anything of the others."""
+    x = np.zeros((300, 120), np.float32)
+    for block in range(6):
+        x[np.arange(300), 20 * block + stream(block, "category").integers(20, size=300)] = 1
+    weights = NodeParts.fit(linked_bags(0.5, nodes=300).replace(x=x, feature_names=None), dim=8)[0].weights
+    assert weights["topics"] < 0.05
+    assert weights["amount"] == 0
+
+
+def test_the_amount_is_the_logarithm_of_the_sum_of_words_and_counts_where_it_varies_beyond_chance() -> None:
+    graph = linked_bags(0.5, nodes=200)
+    x = np.asarray(graph.x)
+    fitted, parts, _ = NodeParts.fit(graph, dim=8)
+    found = np.log1p(x.sum(axis=1))
+    np.testing.assert_allclose(parts["amount"][:, 0], (found - found.mean()) / found.std(), atol=1e-4)
+    uneven = x * (stream(0, "uneven").random(x.shape) < np.where(np.arange(200) % 2, 0.2, 1)[:, None])
+    other = NodeParts.fit(graph.replace(x=uneven.astype(np.float32), feature_names=None), dim=8)[0].weights["amount"]
+    assert fitted.weights["amount"] < 0.2 < 0.3 < other <= 0.35
 
 
 def test_words_of_long_texts_count_more_but_within_bounds() -> None:
@@ -85,24 +111,38 @@ def test_weights_follow_the_graph() -> None:
     assert list(placed) == ["positions", "roles"]
 
 
-def test_measurements_and_a_handful_of_features_are_left_alone() -> None:
-    few = graphs.two_blocks()
-    fitted, parts, spectrum = NodeParts.fit(few, dim=4)
+def test_a_handful_of_features_has_whitened_hops() -> None:
+    """Own columns and means one and two links away, standardised, all components of the same variance, by NumPy."""
+    draw = stream(0, "x")
+    x = (draw.normal(size=(400, 3)) * [1, 1000, 0.001]).astype(np.float32)
+    few = blocks().replace(x=np.hstack([x, np.ones((400, 1), np.float32)]))
+    fitted, parts, spectrum = NodeParts.fit(few, dim=128)
     assert spectrum is None
-    assert fitted.weights["words"] == fitted.weights["smoothed words"] == 1
-    x = np.asarray(few.x)
-    expected = (x - x.mean(axis=0)) / np.sqrt(x.var(axis=0).sum())
-    np.testing.assert_allclose(parts["words"] @ parts["words"].T, expected @ expected.T, atol=1e-4)
-    assert parts["smoothed words"].shape == (6, 4)
+    assert list(fitted.weights) == ["hops", "positions", "roles"]
+    assert fitted.weights["hops"] == 1.5
+    p = few.adjacency().toarray()
+    p /= p.sum(axis=1, keepdims=True)
+    hops = np.hstack([x, p @ x, p @ p @ x])
+    hops = (hops - hops.mean(axis=0)) / hops.std(axis=0)
+    u = np.linalg.svd(hops, full_matrices=False)[0]
+    np.testing.assert_allclose(parts["hops"] @ parts["hops"].T, u @ u.T * 400 / 9, atol=2e-3)
     rows = {**parts, "positions": root_length(parts["positions"])}
     joined = np.hstack([fitted.weights[name] * part for name, part in rows.items()])
     products = (joined - joined.mean(axis=0)) @ (joined - joined.mean(axis=0)).T
-    found = NodeParts.fit(few, dim=32)[0].closed_form(parts)
-    np.testing.assert_allclose(found @ found.T, products / np.trace(products) * 6, atol=1e-3)
+    found = fitted.closed_form(parts)
+    np.testing.assert_allclose(found @ found.T, products / np.trace(products) * 400, atol=5e-3)
+
+
+def test_many_measurements_have_the_leading_components_of_their_hops() -> None:
     many = blocks().replace(x=stream(0, "x").normal(size=(400, 100)).astype(np.float32))
-    plain, made, _ = NodeParts.fit(many, dim=4)
-    assert "topics" not in made
-    assert plain.weights["words"] == 1
+    fitted, parts, _ = NodeParts.fit(many, dim=4)
+    assert list(parts) == list(fitted.weights) == ["hops", "positions", "roles"]
+    p = many.adjacency().toarray()
+    p /= p.sum(axis=1, keepdims=True)
+    hops = np.hstack([many.x, p @ many.x, p @ p @ many.x])
+    u, s, _ = np.linalg.svd(hops - hops.mean(axis=0), full_matrices=False)
+    expected = u[:, :100] * s[:100] / np.sqrt((s[:100] ** 2).sum() / 400)
+    np.testing.assert_allclose(parts["hops"] @ parts["hops"].T, expected @ expected.T, atol=2e-3)
 
 
 def test_reliability_is_spearman_and_browns() -> None:
@@ -119,9 +159,19 @@ def test_long_texts_are_more_reliable_than_short_ones() -> None:
     x = np.asarray(linked_bags(0.5).x)
     short = x * (stream(0, "thin").random(x.shape) < 0.1)
     basis = Principal.fit(x, 2).axes
-    found = [word_reliability(kind(v), None, basis) for v in (x, short) for kind in (np.asarray, sparse.csr_array)]
+    found = [word_reliability(kind(v), basis)[0] for v in (x, short) for kind in (np.asarray, sparse.csr_array)]
     assert found[0] > found[2] + 0.2
     assert found[0] == pytest.approx(found[1], abs=0.05)
+
+
+def test_reliability_of_words_is_that_of_either_half_with_rows_that_sum_to_one() -> None:
+    x = np.asarray(linked_bags(0.5).x)
+    first = x * (stream(0, "word halves").random(x.shape) < 0.5)
+    rows = [half / np.maximum(half.sum(axis=1, keepdims=True), 1e-9) for half in (first, x - first)]
+    basis = Principal.fit(x, 2).axes
+    expected = reliability(*((half @ basis).astype(np.float32) for half in rows))
+    amounts = reliability(*(np.log1p(half.sum(axis=1))[:, None] for half in (first, x - first)))
+    assert word_reliability(x, basis) == pytest.approx((expected, amounts), abs=1e-4)
 
 
 def test_halves_share_no_link_and_miss_none() -> None:

@@ -75,7 +75,7 @@ def test_damaged_weights_of_the_parts_are_one_line(spoil: dict[str, object], tmp
     graph = Graph.from_edges([0, 1, 2, 3], [1, 2, 3, 0], x=np.eye(4, dtype=np.float32))
     dssl.DSSL(dim=2, epochs=0, num_factors=2).fit(graph).save(tmp_path)
     stored = json.loads((tmp_path / "features.json").read_text())
-    assert set(stored["weights"]) == {"words", "smoothed words", "positions", "roles"}
+    assert set(stored["weights"]) == {"hops", "positions", "roles"}
     (tmp_path / "features.json").write_text(json.dumps(stored | {"weights": spoil}))
     with pytest.raises(RunError, match="is damaged or of another model; fit the model again"):
         dssl.load_model(tmp_path)

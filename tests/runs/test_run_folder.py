@@ -265,7 +265,7 @@ def test_the_shares_of_the_input_are_shown(tmp_path: Path, capsys: pytest.Captur
     for features in ("topics", "raw"):
         workflow.fit(resolve({**small, "features": features}), tmp_path / features)
     shares = run_folder.read_input_record(tmp_path / "topics").shares
-    assert set(shares) == {"words", "smoothed words", "positions", "roles"}
+    assert set(shares) == {"hops", "positions", "roles"}
     assert sum(shares.values()) == pytest.approx(1)
     assert run_folder.read_input_record(tmp_path / "raw").shares == {}
     output.info(tmp_path / "topics")

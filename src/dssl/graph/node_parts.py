@@ -3,9 +3,11 @@ r"""The parts of a node's input, each with a weight that is found without labels
 ==============  ===================================================  =====================
 part            columns                                              weight
 ==============  ===================================================  =====================
-topics          subject of the node (`dssl.graph.topics`)            1
+topics          subject of the node (`dssl.graph.topics`)            ρ/(1 − ρ) of topics, 1 at most
 words           principal components of its features                 1.5 ρ/(1 − ρ) of words
 smoothed words  :math:`S^2` of them, S = D̂^−½ (A + I) D̂^−½          ρ of contexts
+amount          logarithm of the sum of its words                    0.35 √ρ of amounts
+hops            measurements, their means one and two links away     1.5
 positions       place in the graph (`dssl.graph.positions`)          ρ/(1 − ρ) of links; half for in-links
 roles           pattern of its links (`dssl.graph.roles`)            0.7 √ρ of roles
 ==============  ===================================================  =====================
@@ -18,11 +20,11 @@ need no denoising, and their words count more than their topics.
 
 Rows are long for nodes with many words or links, and a few long rows would rule the components. So a row of length l
 of topics, words, smoothed words or positions gets the length √l, times a number that keeps the size of the part
-(`damped`). Measurements and roles are kept.
+(`damped`). The amount keeps what rows that are scaled alike would lose: how much is known of a node.
 
-Topics need features that are tokens (words, counts, categories): more than 64 columns, none negative, most entries
-zero. Other features, a handful or measurements, are left alone: words then have weight 1, and their means one and two
-links away stand in place of the smoothed words, with weight 1 for a handful.
+Topics, words and amount need features that are tokens (words, counts, categories): more than 64 columns, none negative,
+most entries zero. Other features are measurements and have hops instead. Up to 64 of them are a handful: all components
+of their hops get the same variance, so that none is lost.
 
 The *closed form* is the leading principal components of the weighted parts. It is also the input of training, with at
 least 128 columns.
@@ -45,13 +47,22 @@ from dssl.graph.positions import Positions, link_reliability
 from dssl.graph.principal import Principal, moments
 from dssl.graph.roles import Roles
 from dssl.graph.topics import Topics
-from dssl.graph.word_covariance import REPLICATES, Features, WordCovariance, project, scaled_blocks, word_basis
+from dssl.graph.word_covariance import (
+    REPLICATES,
+    Features,
+    WordCovariance,
+    project,
+    row_sizes,
+    scaled_blocks,
+    word_basis,
+)
 from dssl.runtime import out_of_core
 
 Floats = NDArray[np.float32]
 
 WIDTH, WORDS = 256, 128  # columns of the basis of the features, and principal components that are kept
-ROLES, IN_LINKS = 0.7, 0.5
+ROLES, AMOUNT, HOPS, IN_LINKS = 0.7, 0.35, 1.5, 0.5
+KEPT = ("amount", "hops", "roles")  # parts whose rows are not damped
 SHORTEST = 1e-3  # length up to which a row is not made longer
 WORD_SIGNAL, LARGEST_SIGNAL = 1.5, 2.0  # weight of words over ρ/(1 − ρ), and the largest such ratio
 SAMPLE = 50_000  # nodes on which the reliability of words is measured
@@ -66,9 +77,9 @@ class NodeParts:
         lengths: mean length of the rows of each part, by its name.
         row_size: see `dssl.graph.word_covariance.project`; none where features are left alone.
         basis: features to projections, float32, shape ``(F, k)``; no rows without features.
-        words: projections to words.
-        shift: mean of the averages over neighbours, float32.
-        scale: number that makes their total variance 1.
+        words: projections to words, or hops of projections to their components.
+        shift: means of smoothed words and amount, float32; empty without tokens.
+        scales: numbers that make the total variance of smoothed words and of the amount 1, float32, shape ``(2,)``.
         topics: maps of the topics, or none.
         positions: stored vectors of the links.
         roles: scaling of the roles.
@@ -81,7 +92,7 @@ class NodeParts:
     basis: Floats
     words: Principal
     shift: Floats
-    scale: float
+    scales: Floats
     topics: Topics | None
     positions: Positions
     roles: Roles
@@ -104,33 +115,39 @@ class NodeParts:
         plain = graph.without_self_loops()
         links = plain.undirected()
         first, second = halves(links, seed=seed)
-        parts, weights = {}, {}
-        topics = spectrum = None
-        tokens = graph.x is not None and are_tokens(graph.x)
-        row_size, basis, words, shift, scale = None, np.zeros((0, 0), np.float32), None, np.zeros(0, np.float32), 0.0
-        if graph.x is not None:
-            if tokens:
-                covariance = WordCovariance.fit(graph.x, width=WIDTH, seed=seed)
-                topics, parts["topics"], spectrum = Topics.fit(links, words=covariance, seed=seed)
-                weights["topics"], row_size, basis = 1.0, covariance.row_size, covariance.basis
-            else:
-                basis = word_basis(graph.x, None, min(WIDTH, *graph.x.shape), seed)
+        parts: dict[str, Floats] = {}
+        weights: dict[str, float] = {}
+        topics = spectrum = row_size = None
+        basis, words = np.zeros((0, 0), np.float32), Principal.fit(np.zeros((1, 0), np.float32), 0)
+        shift, scales = np.zeros(0, np.float32), np.zeros(2, np.float32)
+        if graph.x is not None and are_tokens(graph.x):
+            covariance = WordCovariance.fit(graph.x, width=WIDTH, seed=seed)
+            row_size, basis = covariance.row_size, covariance.basis
+            topics, parts["topics"], spectrum = Topics.fit(links, words=covariance, seed=seed)
             projected = _projected(graph.x, row_size, basis)
             words = Principal.fit(projected, min(WORDS, basis.shape[1]))
             parts["words"] = words.apply(projected)
-            handful = basis.shape[0] <= REPLICATES
-            weights["words"] = 1.0
-            if tokens:
-                rho = word_reliability(graph.x, row_size, basis @ words.axes, seed=seed)
-                weights["words"] = WORD_SIGNAL * signal_to_noise(rho)
-            subject = parts.get("topics", parts["words"])
-            context = reliability(*(Averages(half).mean(subject) for half in (first, second)))
-            weights["smoothed words"] = 1.0 if handful else context
-            near = _smoothed(parts["words"], links, tokens=tokens)
-            mean, variance = moments(near)
-            shift, size = mean.astype(np.float32), float(np.sqrt(variance.sum()))
-            scale = 1 / size if size > 1e-9 else 0.0
-            parts["smoothed words"] = _scaled(near, shift, scale)
+            near, amount = _smoothed(parts["words"], links), amounts(graph.x)
+            found = [moments(part) for part in (near, amount)]
+            shift = np.concatenate([mean for mean, _ in found]).astype(np.float32)
+            sizes = np.sqrt([variance.sum() for _, variance in found])
+            scales = np.divide(1, sizes, out=np.zeros_like(sizes), where=sizes > 1e-9).astype(np.float32)
+            parts["smoothed words"] = _scaled(near, shift[:-1], scales[0])
+            parts["amount"] = _scaled(amount, shift[-1:], scales[1])
+            about, said, much = word_reliability(
+                graph.x, (basis @ covariance.weights).astype(np.float32), basis @ words.axes, seed=seed
+            )
+            weights["topics"] = min(1.0, signal_to_noise(about))
+            weights["words"] = WORD_SIGNAL * signal_to_noise(said)
+            weights["smoothed words"] = reliability(*(Averages(half).mean(parts["topics"]) for half in (first, second)))
+            weights["amount"] = AMOUNT * float(np.sqrt(much))
+        elif graph.x is not None:
+            handful = graph.x.shape[1] <= REPLICATES
+            basis = np.eye(graph.x.shape[1], dtype=np.float32)
+            basis = basis if handful else word_basis(graph.x, None, min(WORDS, *graph.x.shape), seed)
+            hops = _hops(_projected(graph.x, None, basis), links)
+            words = Principal.fit(hops, hops.shape[1] if handful else basis.shape[1], equal=handful)
+            parts["hops"], weights["hops"] = words.apply(hops), HOPS
         positions, parts["positions"] = Positions.fit(plain, seed=seed)
         weights["positions"] = signal_to_noise(link_reliability(links, seed=seed))
         roles, parts["roles"] = Roles.fit(plain, seed=seed)
@@ -138,9 +155,8 @@ class NodeParts:
         weights["roles"] = ROLES * float(np.sqrt(reliability(*twice)))
         lengths = {name: _mean_length(part) for name, part in parts.items()}
         joined = _joined(parts, weights, lengths, positions)
-        words = Principal.fit(np.zeros((1, 0), np.float32), 0) if words is None else words
         closed = Principal.fit(joined, dim)
-        made = cls(weights, lengths, row_size, basis, words, shift, scale, topics, positions, roles, closed)
+        made = cls(weights, lengths, row_size, basis, words, shift, scales, topics, positions, roles, closed)
         return made, parts, spectrum
 
     def apply(self, graph: Graph, *, seed: int = 0) -> dict[str, Floats]:
@@ -154,10 +170,12 @@ class NodeParts:
         links, parts = plain.undirected(), {}
         if self.topics is not None:
             parts["topics"] = self.topics.apply(links)
-        if len(self.basis) and graph.x is not None:
+            assert graph.x is not None
             parts["words"] = self.words.apply(_projected(graph.x, self.row_size, self.basis))
-            near = _smoothed(parts["words"], links, tokens=self.row_size is not None)
-            parts["smoothed words"] = _scaled(near, self.shift, self.scale)
+            parts["smoothed words"] = _scaled(_smoothed(parts["words"], links), self.shift[:-1], self.scales[0])
+            parts["amount"] = _scaled(amounts(graph.x), self.shift[-1:], self.scales[1])
+        elif len(self.basis) and graph.x is not None:
+            parts["hops"] = self.words.apply(_hops(_projected(graph.x, None, self.basis), links))
         parts["positions"] = self.positions.apply(plain)
         parts["roles"] = self.roles.apply(plain, seed=seed)
         return parts
@@ -174,7 +192,7 @@ class NodeParts:
         found = {f"{group}.{name}": value for group, maps in groups.items() for name, value in maps.arrays().items()}
         size = np.nan if self.row_size is None else self.row_size
         lengths = np.array([self.lengths[name] for name in sorted(self.lengths)])
-        numbers = {"numbers": np.array([size, self.scale]), "lengths": lengths}
+        numbers = {"row_size": np.array([size]), "scales": self.scales, "lengths": lengths}
         return {**found, "basis": self.basis, "shift": self.shift, **numbers}
 
     @classmethod
@@ -184,20 +202,20 @@ class NodeParts:
         def group(name: str) -> dict[str, NDArray[Any]]:
             return {key.removeprefix(f"{name}."): value for key, value in arrays.items() if key.startswith(f"{name}.")}
 
-        size, scale = (float(value) for value in arrays["numbers"])
-        names = {"positions", "roles"} | ({"topics"} if group("topics") else set())
-        names |= {"words", "smoothed words"} if len(arrays["basis"]) else set()
+        names, tokens = {"positions", "roles"}, bool(group("topics"))
+        names |= {"topics", "words", "smoothed words", "amount"} if tokens else set()
+        names |= {"hops"} if len(arrays["basis"]) and not tokens else set()
         if set(weights) != names or not all(np.isfinite(value) for value in weights.values()):
             raise ValueError(f"weights of {', '.join(sorted(weights))}, not of {', '.join(sorted(names))}")
         return cls(
             weights=dict(weights),
             lengths=dict(zip(sorted(names), map(float, arrays["lengths"]), strict=True)),
-            row_size=None if np.isnan(size) else size,
+            row_size=float(arrays["row_size"][0]) if tokens else None,
             basis=arrays["basis"],
             words=Principal.from_arrays(group("words")),
             shift=arrays["shift"],
-            scale=scale,
-            topics=Topics.from_arrays(group("topics")) if group("topics") else None,
+            scales=arrays["scales"],
+            topics=Topics.from_arrays(group("topics")) if tokens else None,
             positions=Positions.from_arrays(group("positions")),
             roles=Roles.from_arrays(group("roles")),
             closed=Principal.from_arrays(group("closed")),
@@ -252,27 +270,46 @@ def _mean_length(rows: Floats) -> float:
     return total / max(len(rows), 1)
 
 
-def word_reliability(x: Features, row_size: float | None, basis: Floats, *, seed: int = 0) -> float:
-    """Reliability of projections that are made from either half of the entries of the features.
+def amounts(x: Features) -> Floats:
+    """Logarithm of one plus the sum of each row, shape ``(N, 1)``.
+
+    >>> amounts(np.array([[1.0, 0.0], [0.0, 0.0]], np.float32)).round(2).tolist()
+    [[0.69], [0.0]]
+    """
+    out = out_of_core.matrix((x.shape[0], 1))
+    for begin, block in scaled_blocks(x, None):
+        out[begin : begin + block.shape[0], 0] = np.log1p(row_sizes(block))
+    return out
+
+
+def word_reliability(x: Features, *maps: Floats, seed: int = 0) -> tuple[float, ...]:
+    """Reliability of what is made from either half of the entries of the features.
+
+    Rows of a half are divided by their sum: more entries in one half are fewer in the other.
 
     Args:
         x: features, shape ``(N, F)``; a sample of the rows if there are many.
-        row_size: see `dssl.graph.word_covariance.project`.
-        basis: features to projections, shape ``(F, k)``.
+        maps: features to projections, each of shape ``(F, k)``.
         seed: seed of the halves.
+
+    Returns:
+        Reliability of each projection, then that of the amounts.
     """
     draw = rng.stream(seed, "word halves")
-    made: tuple[list[Floats], list[Floats]] = ([], [])
-    for begin, block in scaled_blocks(x, row_size):
+    made: tuple[list[list[Floats]], ...] = tuple([[] for _ in (*maps, None)] for _ in range(2))
+    for begin, block in scaled_blocks(x, None):
         if begin > SAMPLE:
             break
-        whole = block @ basis
-        half = block.copy()
-        values = half if isinstance(half, np.ndarray) else half.data
+        one = block.copy()
+        values = one if isinstance(one, np.ndarray) else one.data
         values *= draw.random(values.shape) < 0.5
-        made[0].append(half @ basis)
-        made[1].append(whole - made[0][-1])
-    return reliability(np.concatenate(made[0]), np.concatenate(made[1]))
+        for half, into in zip((one, block - one), made, strict=True):
+            sizes = row_sizes(half)
+            inverse = np.divide(1, sizes, out=np.zeros_like(sizes), where=sizes > 0)[:, None]
+            for projection, rows in zip(maps, into, strict=False):
+                rows.append(np.asarray((half @ projection) * inverse, np.float32))
+            into[-1].append(np.log1p(sizes)[:, None].astype(np.float32))
+    return tuple(reliability(*map(np.concatenate, pair)) for pair in zip(*made, strict=True))
 
 
 def halves(links: Graph, *, seed: int = 0) -> tuple[Graph, Graph]:
@@ -291,29 +328,31 @@ def _projected(x: Features, row_size: float | None, basis: Floats) -> Floats:
     return project(x, row_size, basis, np.zeros(basis.shape[1], np.float32))
 
 
-def _smoothed(words: Floats, links: Graph, *, tokens: bool) -> Floats:
-    """Smoothed words, or means one and two links away side by side."""
+def _smoothed(words: Floats, links: Graph) -> Floats:
     averages = Averages(links)
-    if tokens:
-        return averages.smooth(averages.smooth(words))
-    once = averages.mean(words)
-    return out_of_core.mapped(lambda near, far: np.hstack([near, far]), once, averages.mean(once))
+    return averages.smooth(averages.smooth(words))
+
+
+def _hops(own: Floats, links: Graph) -> Floats:
+    """Columns beside their means one and two links away."""
+    averages = Averages(links)
+    near = averages.mean(own)
+    return out_of_core.mapped(lambda *blocks: np.hstack(blocks), own, near, averages.mean(near))
 
 
 def _joined(
     parts: Mapping[str, Floats], weights: Mapping[str, float], lengths: Mapping[str, float], positions: Positions
 ) -> Floats:
-    """Weighted parts side by side; rows are damped but for measurements and roles, in-links count half."""
+    """Weighted parts side by side; rows are damped but for amount, hops and roles, in-links count half."""
     factors = [np.full(part.shape[1], weights[name], np.float32) for name, part in parts.items()]
     if positions.directed:
         factors[list(parts).index("positions")][positions.ends.shape[1] :] *= np.float32(IN_LINKS)
     every = np.concatenate(factors)
     order = sorted(parts, key=lambda name: -parts[name].shape[1])  # the widest first: it sets the size of a block
-    kept = {"roles"} if "topics" in parts else {"roles", "words", "smoothed words"}
 
     def joined(*blocks: Floats) -> Floats:
         by_name = {
-            name: block if name in kept else damped(block, lengths[name])
+            name: block if name in KEPT else damped(block, lengths[name])
             for name, block in zip(order, blocks, strict=True)
         }
         return np.hstack([by_name[name] for name in parts]) * every

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dssl.runtime import out_of_core
 
 Floats = NDArray[np.float32]
+SMALLEST = 1e-3  # variance of a direction that is kept when all get the same, relative to the largest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,8 +29,14 @@ class Principal:
     axes: Floats
 
     @classmethod
-    def fit(cls, rows: Floats, dim: int) -> Principal:
+    def fit(cls, rows: Floats, dim: int, *, equal: bool = False) -> Principal:
         """Find the axes of rows of shape ``(N, F)``.
+
+        Args:
+            rows: rows, centred here.
+            dim: number of components.
+            equal: whether columns are standardised first and all components have the same variance (whitening);
+                directions with less than a thousandth of the largest variance are left out.
 
         >>> fitted = Principal.fit(np.array([[3, 0, 1], [-3, 0, 1]], np.float32), 2)
         >>> fitted.apply(np.array([[3, 0, 1], [-3, 0, 1]], np.float32)).tolist()
@@ -43,12 +50,18 @@ class Principal:
         for _, block in out_of_core.blocks(rows, at_once=1 << 21):
             centred = block - mean
             products += centred.T @ centred
-        values, vectors = np.linalg.eigh(products / len(rows))
+        products /= len(rows)
+        deviation = np.sqrt(np.diag(products))
+        scale = np.ones(len(products))
+        if equal:
+            scale = np.divide(1, deviation, out=np.zeros_like(deviation), where=deviation > 1e-9)
+        values, vectors = np.linalg.eigh(products * scale * scale[:, None])
         order = np.argsort(-values, kind="stable")[:dim]
         values, vectors = values[order], vectors[:, order]
-        kept = values > 1e-9 * max(float(values.max(initial=0)), 1e-30)
+        kept = values > (SMALLEST if equal else 1e-9) * max(float(values.max(initial=0)), 1e-30)
+        size = np.where(kept, values * kept.sum(), 1) if equal else max(float(values[kept].sum()), 1e-30)
         axes = np.zeros((rows.shape[1], dim))
-        axes[:, : len(kept)] = vectors * kept / np.sqrt(max(float(values[kept].sum()), 1e-30))
+        axes[:, : len(kept)] = scale[:, None] * vectors * kept / np.sqrt(size)
         largest = axes[np.abs(axes).argmax(axis=0), np.arange(dim)] if rows.shape[1] else np.zeros(dim)
         axes *= np.where(largest < 0, -1, 1)
         return cls(mean.astype(np.float32), axes.astype(np.float32))

@@ -109,7 +109,7 @@ def scaled_blocks(x: Features, row_size: float | None) -> Iterator[tuple[int, An
         if row_size is None:
             yield begin, block
             continue
-        sizes = _row_sizes(block)
+        sizes = row_sizes(block)
         scales = np.sqrt(np.divide(row_size, sizes, out=np.zeros_like(sizes), where=sizes > 0)).astype(np.float32)
         if isinstance(block, np.ndarray):
             yield begin, block * scales[:, None]
@@ -212,11 +212,12 @@ def word_basis(x: Features, row_size: float | None, width: int, seed: int) -> Fl
 
 def mean_row_size(x: Features) -> float:
     """Mean sum of the rows that are not empty; 1 if all are."""
-    sizes = np.concatenate([_row_sizes(block) for _, block in _blocks(x)])
+    sizes = np.concatenate([row_sizes(block) for _, block in _blocks(x)])
     return float(sizes[sizes > 0].mean()) if (sizes > 0).any() else 1.0
 
 
-def _row_sizes(block: Features) -> Doubles:
+def row_sizes(block: Features) -> Doubles:
+    """Sum of the absolute values of each row."""
     return np.asarray(abs(block).sum(axis=1, dtype=np.float64)).reshape(-1)
 
 
