@@ -334,7 +334,7 @@ def _smoothed(words: Floats, links: Graph) -> Floats:
 
 
 def _hops(own: Floats, links: Graph) -> Floats:
-    """Columns beside their means one and two links away."""
+    """Columns, then their means one link and two links away."""
     averages = Averages(links)
     near = averages.mean(own)
     return out_of_core.mapped(lambda *blocks: np.hstack(blocks), own, near, averages.mean(near))
