@@ -20,7 +20,7 @@ need no denoising, and their words count more than their topics.
 
 Rows are long for nodes with many words or links, and a few long rows would rule the components. So a row of length l
 of topics, words, smoothed words or positions gets the length √l, times a number that keeps the size of the part
-(`damped`). The amount keeps what rows that are scaled alike would lose: how much is known of a node.
+(`damped`). The amount restores the sum of a row, which the scaling of rows removes.
 
 Topics, words and amount need features that are tokens (words, counts, categories): more than 64 columns, none negative,
 most entries zero. Other features are measurements and have hops instead. Up to 64 of them are a handful: all components
@@ -283,7 +283,7 @@ def amounts(x: Features) -> Floats:
 
 
 def word_reliability(x: Features, *maps: Floats, seed: int = 0) -> tuple[float, ...]:
-    """Reliability of what is made from either half of the entries of the features.
+    """Reliability of projections made from either half of the entries of the features.
 
     Rows of a half are divided by their sum: more entries in one half are fewer in the other.
 
