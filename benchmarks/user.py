@@ -1,18 +1,19 @@
 """The path of a user with a table of payments, compared with the tools that a user might take instead.
 
-    python -m benchmarks.user [--nodes 50_000] [--rows NAME ...] [--work FOLDER] [--again]
+    python -m benchmarks.user [--nodes 50_000] [--rows NAME ...] [--work FOLDER] [--again] [--python PATH]
+    python -m benchmarks.user --sizes 40_000 45_000 50_000 55_000 60_000      # how the time of `dssl fit` grows
 
 The graph is that of `benchmarks/payments.py`. Each row is a process of its own: seconds of processor and the largest
 resident size. Vectors have 64 columns. One logistic regression (`dssl.evaluation.probe`) is trained on the labelled 5%,
 of which a quarter in turn selects its settings, and scored on the other 95%. Records are stored row by row in
 ``results/user.json``; a row that is there is kept unless ``--again`` is given. Tools that are not installed are named.
-They are not dependencies: ``pip install scikit-network gensim pycleora torch-geometric pecanpy karateclub``.
+They are not dependencies: ``pip install scikit-network gensim pycleora torch-geometric``. A tool that needs older
+libraries has an environment, whose interpreter ``--python`` names (``pip install 'numpy<2' pecanpy pandas scipy``).
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import os
 import platform
@@ -107,6 +108,18 @@ def deepwalk(folder: Path) -> Floats:
     return np.asarray([model.wv[str(node)] for node in range(size)], np.float32)
 
 
+def pecanpy(folder: Path) -> Floats:
+    """PecanPy's node2vec with the walks of `deepwalk`, p = 1 and q = 0.5."""
+    from pecanpy.pecanpy import SparseOTF
+
+    matrix = adjacency(folder)
+    found = SparseOTF(p=1, q=0.5, workers=1, random_state=0)
+    found.set_node_ids([str(node) for node in range(matrix.shape[0])])
+    found.indptr, found.indices = matrix.indptr.astype(np.uint32), matrix.indices.astype(np.uint32)
+    found.data = np.ones(matrix.indices.size, np.float32)
+    return np.asarray(found.embed(dim=DIM, num_walks=5, walk_length=40, window_size=5, epochs=1), np.float32)
+
+
 def dgi(folder: Path) -> Floats:
     """PyG's DeepGraphInfomax with a layer of GCN, on the columns of the node table, 100 epochs."""
     import torch
@@ -147,8 +160,9 @@ OTHERS: dict[str, tuple[Callable[[Path], Floats], str, str]] = {
     "cleora": (cleora, "pycleora", "Cleora, four steps"),
     "dgi": (dgi, "torch_geometric", "PyG, `DeepGraphInfomax` on the node table"),
     "deepwalk": (deepwalk, "gensim", "DeepWalk by gensim, one thread"),
+    "pecanpy": (pecanpy, "pecanpy.pecanpy", "PecanPy, node2vec, one thread"),
 }
-UNUSED = ("pecanpy", "karateclub")  # tools that are only tried
+UNUSED = ("karateclub",)  # tools that are only tried
 
 
 LAUNCHER = """
@@ -198,8 +212,8 @@ def score(values: Floats, folder: Path) -> dict[str, float]:
     return {name: round(scores[name].mean, 3) for name in ("roc_auc", "average_precision")}
 
 
-def measure(name: str, folder: Path, cache: Path) -> dict[str, Any]:
-    """The record of one row."""
+def measure(name: str, folder: Path, cache: Path, python: str = sys.executable) -> dict[str, Any]:
+    """The record of one row; ``python`` is the interpreter of another tool."""
     run = folder / "run"
     source = [str(folder / "transactions.csv"), "--nodes", str(folder / "nodes.csv"), "--label-column", "fraud"]
     if name in ("fit", "first fit", "closed form"):
@@ -218,9 +232,8 @@ def measure(name: str, folder: Path, cache: Path) -> dict[str, Any]:
     if name in commands:
         return watched([*DSSL, *commands[name]], NUMBA_CACHE_DIR=str(cache))
     out = folder / f"{name}.npy"
-    found = watched(
-        [sys.executable, "-m", "benchmarks.user", "--vectors", name, "--work", str(folder)], NUMBA_CACHE_DIR=str(cache)
-    )
+    command = [python, "-m", "benchmarks.user", "--vectors", name, "--work", str(folder)]
+    found = watched(command, NUMBA_CACHE_DIR=str(cache))
     return found | score(np.load(out), folder)
 
 
@@ -256,19 +269,41 @@ def page(found: dict[str, Any]) -> str:
             row = found["rows"][name]
             marks = [f"{row[key]:.3f}" if key in row else "" for key in ("roc_auc", "average_precision")]
             lines.append(f"| {title} | {row['cpu']} | {row['seconds']} | {row['peak_mb']:,} | {' | '.join(marks)} |")
+    if sizes := found.get("sizes", {}):
+        lines += [
+            "",
+            "`dssl fit` of smaller and larger graphs of the same kind, in the order of their size, in one run:",
+            "",
+            "| nodes | transactions | seconds of processor | per 1,000 nodes, ms | of the clock | largest memory, MB |",
+            "| --: | --: | --: | --: | --: | --: |",
+        ]
+        for nodes, row in sorted(sizes.items(), key=lambda item: int(item[0])):
+            each = f"{row['cpu']} | {1e6 * row['cpu'] / int(nodes):,.0f} | {row['seconds']} | {row['peak_mb']:,}"
+            lines.append(f"| {int(nodes):,} | {row['transactions']:,} | {each} |")
     if found["missing"]:
         lines += ["", "Not measured, because they are not installed or not importable here:", ""]
         lines += [f"- {name}: {reason}" for name, reason in sorted(found["missing"].items())]
     return "\n".join(lines) + "\n"
 
 
-def importable(module: str) -> str:
-    """The reason why a module cannot be imported, or nothing."""
-    try:
-        importlib.import_module(module)
-    except Exception as error:  # some of them fail with current numpy in various ways
-        return f"{type(error).__name__}: {str(error).splitlines()[0][:100]}"
-    return ""
+def importable(module: str, python: str) -> str:
+    """The reason why a module cannot be imported, as some that do not follow current NumPy; or nothing."""
+    done = subprocess.run([python, "-c", f"import {module}"], capture_output=True, text=True, check=False)
+    return done.stderr.strip().splitlines()[-1][:100] if done.returncode else ""
+
+
+def grow(found: dict[str, Any], sizes: list[int], cache: Path, store: Path) -> None:
+    """Fit graphs of several sizes; compiled code is there before."""
+    from dssl.runtime import files
+
+    for nodes in sizes:
+        with tempfile.TemporaryDirectory() as made:
+            tables = payments(nodes)
+            tables.write(Path(made))
+            row = measure("fit", Path(made), cache) | {"transactions": len(tables.transactions)}
+        found.setdefault("sizes", {})[str(nodes)] = row
+        print(nodes, row, flush=True)
+        files.write_text(store, json.dumps(found, indent=2) + "\n")
 
 
 def main() -> None:
@@ -277,6 +312,8 @@ def main() -> None:
     parser.add_argument("--rows", nargs="*", help="rows to measure; default all")
     parser.add_argument("--work", type=Path, help="folder for the files; by default a temporary one")
     parser.add_argument("--again", action="store_true", help="measure rows again")
+    parser.add_argument("--sizes", nargs="*", type=int, default=[], help="fit graphs of these sizes, and nothing else")
+    parser.add_argument("--python", default=sys.executable, help="interpreter for the rows of other tools")
     parser.add_argument("--vectors", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.vectors:
@@ -295,17 +332,20 @@ def main() -> None:
         cache = work / "compiled"
         if not cache.exists():  # compiled code is stored by the first run; `first fit` starts from an empty folder
             measure("closed form", work, cache)
-        for name in options.rows or [*OURS, *OTHERS]:
+        grow(found, options.sizes, cache, store)
+        for name in [] if options.sizes else options.rows or [*OURS, *OTHERS]:
             if name in found["rows"] and not options.again:
                 continue
-            if name not in OURS and (module := OTHERS[name][1]) and (reason := importable(module)):
-                found["missing"][module] = reason
+            if name not in OURS and (module := OTHERS[name][1]) and (reason := importable(module, options.python)):
+                found["missing"][module.partition(".")[0]] = reason
                 continue
-            found["rows"][name] = measure(name, work, cache)
+            if name in OTHERS:
+                found["missing"].pop(name, None)
+            found["rows"][name] = measure(name, work, cache, options.python if name in OTHERS else sys.executable)
             print(name, found["rows"][name], flush=True)
             files.write_text(store, json.dumps(found, indent=2) + "\n")
         for module in UNUSED:
-            if reason := importable(module):
+            if reason := importable(module, options.python):
                 found["missing"][module] = reason
         files.write_text(store, json.dumps(found, indent=2) + "\n")
     files.write_text(RESULTS / "user.md", page(found))
