@@ -28,7 +28,8 @@ from dssl.graph.adjacency import mean_matrix
 from dssl.kernels import link_posterior
 from dssl.runtime import distributed
 
-Logits = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+Logits = Callable[[Tensor, Tensor], Tensor]
+BLOCK = 1 << 16  # links whose hidden values are in memory at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,18 +126,18 @@ def uniform(links: sparse.csr_array, num_factors: int, device: torch.device) -> 
     return Posteriors(spread[0], spread[1], entropy, float(np.log(num_factors)), usage)
 
 
-def of_graph(head: Logits, graph: Graph, v: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+def of_graph(logits: Logits, graph: Graph, device: torch.device) -> tuple[Tensor, Tensor]:
     """Return q of each arc in the graph's order, ``(A, K)``, and π of each node, ``(N, K)``, without gradients.
 
     Args:
-        head: h of Eq. 6, a function of v, z, and the positions of both ends of each link.
+        logits: h of Eq. 6, a function of the positions of both ends of each link.
         graph: the graph.
-        v: vectors of the centres, shape ``(N, dim)``.
-        z: vectors of the neighbours, shape ``(N, dim)``.
+        device: of the logits.
     """
     with torch.no_grad():
-        start, end, weights = rows(mean_matrix(graph.adjacency()), v.device)
-        q = torch.softmax(head(v, z, start, end), dim=1)
+        start, end, weights = rows(mean_matrix(graph.adjacency()), device)
+        blocks = zip(start.split(BLOCK), end.split(BLOCK), strict=True)
+        q = torch.cat([torch.softmax(logits(*ends), dim=1) for ends in blocks])
         return q, q.new_zeros(graph.num_nodes, q.shape[1]).index_add(0, start, weights[:, None] * q)
 
 
