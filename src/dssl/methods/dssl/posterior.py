@@ -136,7 +136,7 @@ def of_graph(logits: Logits, graph: Graph, device: torch.device) -> tuple[Tensor
     """
     with torch.no_grad():
         start, end, weights = rows(mean_matrix(graph.adjacency()), device)
-        blocks = zip(start.split(BLOCK), end.split(BLOCK), strict=True)
+        blocks = zip(torch.split(start, BLOCK), torch.split(end, BLOCK), strict=True)
         q = torch.cat([torch.softmax(logits(*ends), dim=1) for ends in blocks])
         return q, q.new_zeros(graph.num_nodes, q.shape[1]).index_add(0, start, weights[:, None] * q)
 
