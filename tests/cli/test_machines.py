@@ -218,9 +218,21 @@ def test_messages_are_json_on_request(folder: Path) -> None:  # noqa: F811
     )
 
 
-def test_the_shell_is_completed(folder: Path) -> None:  # noqa: F811
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("ev", ["evaluate"]),
+        ("fit --ov", ["--overwrite"]),
+        ("fit cora --method bg", ["bgrl"]),
+        ("fit twitch-d", ["twitch-de"]),
+        ("fit --recipe dgi", ["dgi"]),
+        ("fit ", []),  # then the shell completes names of files
+    ],
+)
+def test_the_shell_is_completed(folder: Path, typed: str, completed: list[str]) -> None:  # noqa: F811
     assert "--show-completion" in shell("--help", cwd=folder).stdout
-    asked = {"_DSSL_COMPLETE": "complete_bash", "COMP_WORDS": "dssl ev", "COMP_CWORD": "1"}
+    words = f"dssl {typed}"
+    asked = {"_DSSL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
     done = subprocess.run(
         [sys.executable, "-c", "import sys; sys.argv = ['dssl']; import dssl.cli; dssl.cli.main()"],
         env=os.environ | asked,
@@ -228,4 +240,4 @@ def test_the_shell_is_completed(folder: Path) -> None:  # noqa: F811
         text=True,
         check=False,
     )
-    assert done.stdout.split() == ["evaluate"]
+    assert done.stdout.split() == completed

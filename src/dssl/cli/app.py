@@ -56,18 +56,44 @@ class WithSettings(typer.core.TyperCommand):
         print_settings()
 
 
-Source = Annotated[str | None, typer.Argument(metavar="GRAPH", help="Data set, python: or synthetic: spec, or file.")]
+def _methods(incomplete: str) -> list[str]:
+    from dssl.config.methods import METHODS
+
+    return [name for name in METHODS if name.startswith(incomplete)]
+
+
+def _recipes(incomplete: str) -> list[str]:
+    from dssl.config.recipes import recipes
+
+    return [name for name in recipes() if name.startswith(incomplete)]
+
+
+def _datasets(incomplete: str) -> list[str]:
+    """Names of data sets; without one the shell completes file names."""
+    from dssl.data.catalogue import DATASETS
+
+    return [name for name in DATASETS if incomplete and name.startswith(incomplete)]
+
+
+Source = Annotated[
+    str | None,
+    typer.Argument(metavar="GRAPH", help="Data set, python: or synthetic: spec, or file.", autocompletion=_datasets),
+]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder of `dssl fit`.")]
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders of `dssl fit`.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result alone.")]
-Method = Annotated[str | None, typer.Option(help="Training method (see dssl methods); default dssl.")]
+Method = Annotated[
+    str | None, typer.Option(help="Training method (see dssl methods); default dssl.", autocompletion=_methods)
+]
 Encoder = Annotated[str | None, typer.Option(help="Encoder architecture; default: the method's.")]
 Epochs = Annotated[int | None, typer.Option(help="Training epochs; default: the method's.")]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any other setting (dssl settings); repeatable.")
 ]
 Preset = Annotated[str | None, typer.Option(help="Named settings: default or paper.")]
-Recipe = Annotated[str | None, typer.Option(help="Published settings (see dssl recipes), or a .toml file.")]
+Recipe = Annotated[
+    str | None, typer.Option(help="Published settings (see dssl recipes), or a .toml file.", autocompletion=_recipes)
+]
 ConfigFile = Annotated[Path | None, typer.Option(metavar="FILE.toml", help="File with settings.")]
 Seed = Annotated[int | None, typer.Option(help="Random seed; the same seed gives the same result. Default 0.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]
