@@ -31,16 +31,20 @@ def card(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Markdown file; default: standard output.")
     ] = None,
+    as_json: Json = False,
 ) -> None:
     """Write a model card: data, settings, training, evaluation and limits of a run as Markdown."""
+    from dssl.cli import json_output
     from dssl.runs.card import card as text_of
     from dssl.runtime import files
 
     text = text_of(folder)
-    if out is None:
-        typer.echo(text, nl=False)
-    else:
+    if out is not None:
         files.write_text(out, text)
+    if as_json:
+        json_output.print_json({"file": None if out is None else str(out), "markdown": text})
+    elif out is None:
+        typer.echo(text, nl=False)
 
 
 @app.command(rich_help_panel=PANEL)
