@@ -126,9 +126,13 @@ def test_vectors_of_another_training_are_aligned(call: Any, folder: Path) -> Non
     Embeddings(old.ids, values).save(folder / "turned.parquet")
     text = call("align", "turned.parquet", "--to", "runs/mine", "-o", "aligned.parquet", "--limit", "0.9")
     assert "20 shared, 0 added, 0 removed" in text
-    found = json.loads(call("align", "turned.parquet", "--to", "runs/mine", "-o", "aligned.csv", "--json"))
+    command = ("align", "turned.parquet", "--to", "runs/mine", "-o", "aligned.csv")
+    found = json.loads(call(*command, "--moved", "moved.csv", "--json"))
     assert found["most"][0][0] == "n7"
     assert found["moved"] >= 1
+    rows = [line.split(",") for line in (folder / "moved.csv").read_text().replace('"', "").splitlines()]
+    assert rows[0] == ["id", "cosine"] and rows[1][0] == "n7" and len(rows) == 21
+    assert sum(float(cosine) < 0.8 for _, cosine in rows[1:]) == found["moved"]
 
 
 def test_environment_variables_are_settings_below_options(

@@ -166,6 +166,9 @@ def align(
     old: Annotated[Path, typer.Option("--to", metavar="OLD", help="Run folder or file with the old vectors.")],
     out: OutFile,
     limit: Annotated[float, typer.Option(help="Cosine below which a node counts as moved.")] = 0.8,
+    moved: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Table of id and cosine of all shared nodes: .parquet or .csv.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Rotate new vectors into the axes of old ones, and report the nodes that moved."""
@@ -173,12 +176,16 @@ def align(
 
     from dssl.cli import json_output, output
     from dssl.model import alignment
-    from dssl.model.embeddings import Embeddings
+    from dssl.model.embeddings import Embeddings, check_ending, write_table
     from dssl.runs.run_folder import read_embeddings
 
+    if moved is not None:
+        check_ending(moved, (".parquet", ".csv"))
     first, second = (read_embeddings(path) if path.is_dir() else Embeddings.load(path) for path in (new, old))
     aligned, drift = alignment.align(first, second, limit=limit)
     aligned.save(out)
+    if moved is not None:
+        write_table(moved, alignment.cosines(aligned, second))
     if as_json:
         json_output.print_json({"file": str(out), **asdict(drift)})
     else:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
@@ -74,9 +75,8 @@ def align(new: Embeddings, old: Embeddings, *, limit: float = MOVED) -> tuple[Em
     left, _, right = np.linalg.svd((a - a.mean(axis=0)).T @ (b - b.mean(axis=0)))
     values = (new.values - a.mean(axis=0)) @ (left @ right) + b.mean(axis=0)
     aligned = Embeddings(new.ids, values.astype(np.float32))
-    cosine = _cosines(aligned[both], old[both])
-    order = np.argsort(cosine, kind="stable")[:10]
-    names = both.to_pylist()
+    table = cosines(aligned, old)
+    cosine, most = table["cosine"].to_numpy(), table.slice(0, 10).to_pydict()
     return aligned, Drift(
         shared=len(both),
         added=len(new) - len(both),
@@ -84,8 +84,16 @@ def align(new: Embeddings, old: Embeddings, *, limit: float = MOVED) -> tuple[Em
         moved=int((cosine < limit).sum()),
         limit=limit,
         quantiles={str(q): float(np.quantile(cosine, q)) for q in QUANTILES},
-        most=[(names[at], float(cosine[at])) for at in order],
+        most=list(zip(most["id"], most["cosine"], strict=True)),
     )
+
+
+def cosines(new: Embeddings, old: Embeddings) -> pa.Table:
+    """Return ``id`` and ``cosine`` of the nodes in both, the one that moved most first; vectors have common axes."""
+    both = new.ids.filter(pc.is_in(new.ids, value_set=old.ids))
+    cosine = _cosines(new[both], old[both])
+    order = np.argsort(cosine, kind="stable")
+    return pa.table({"id": both.take(pa.array(order)), "cosine": cosine[order]})
 
 
 def _cosines(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float64]:

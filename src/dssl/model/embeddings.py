@@ -218,6 +218,15 @@ def check_ending(path: Path, endings: Sequence[str] = ENDINGS) -> str:
     return path.suffix.lower()
 
 
+def write_table(path: Path, table: pa.Table) -> None:
+    """Write a table in one step, as Parquet or CSV, according to the extension of ``path``."""
+    from pyarrow import csv, parquet
+
+    write = parquet.write_table if check_ending(path, (".parquet", ".csv")) == ".parquet" else csv.write_csv
+    with _writing(path) as temporary:
+        write(table, temporary)
+
+
 def write_vectors(
     path: Path,
     keys: Mapping[str, pa.Array],

@@ -110,22 +110,13 @@ def save_kinds(folder: Path, factors: Factors, out: Path) -> int:
         factors: the factors of a graph.
         out: ends with ``.parquet`` or ``.csv``.
     """
-    from pyarrow import csv, parquet
-
-    from dssl.model.embeddings import check_ending
-    from dssl.model.factors import ENDINGS
-    from dssl.runtime import files
+    from dssl.model.embeddings import write_table
 
     method = read_config(folder).method
     if getattr(method, "teach", "") != "kinds":
         raise ConfigError(f"{folder} was not taught kinds of links; fit again with --set teach=kinds")
-    ending = check_ending(out, ENDINGS)
     table = factors.kinds_table()
-    with files.replacing(out) as path:
-        if ending == ".parquet":
-            parquet.write_table(table, path)
-        else:
-            csv.write_csv(table, path)
+    write_table(out, table)
     return int(table.num_rows)
 
 
