@@ -421,4 +421,4 @@ def test_the_page_on_the_command_line_is_up_to_date() -> None:
     command = typer.main.get_command(app)
     written = get_docs_for_click(obj=command, ctx=typer.Context(command), name="dssl")
     page = (DOCS / "cli.md").read_text(encoding="utf-8")
-    assert page.split() == written.split(), "write it again: typer dssl.cli utils docs --name dssl --output docs/cli.md"
+    assert page.split() == written.split(), "write `written` to it"

@@ -233,7 +233,7 @@ class DSSLModel(EncoderMethod):
 
     def factors(self, graph: Graph, *, scale: Scale = IN_MEMORY) -> tuple[Floats, Floats]:
         """Return q(k | v_i, z_j) of each arc in the graph's order, ``(A, K)``, and q(k | v_i), ``(N, K)``."""
-        q, by_node = self._posteriors(graph, *self.unit_vectors(graph, scale=scale))
+        q, by_node = self.head.of_graph(graph, *self.unit_vectors(graph, scale=scale))
         return q.cpu().numpy(), by_node.cpu().numpy()
 
     def link_scores(self, graph: Graph, pairs: NDArray[np.int64], *, scale: Scale = IN_MEMORY) -> Floats:
@@ -264,12 +264,7 @@ class DSSLModel(EncoderMethod):
         assert self._trained_on is not None
         graph, scale = self._trained_on
         v, z = self.unit_vectors(graph, scale=scale)
-        return self._posteriors(graph, v, z)[1].T @ v
-
-    @torch.no_grad()
-    def _posteriors(self, graph: Graph, v: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
-        logits = functools.partial(self.head, v, z, hidden=self.head.split(v, z))
-        return posterior.of_graph(logits, graph, v.device)
+        return self.head.of_graph(graph, v, z)[1].T @ v
 
     def _online(self) -> nn.ModuleList:
         return nn.ModuleList([self.encoder, self.projection])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -124,6 +125,11 @@ class Head(nn.Module):
             first, second = cast(Hidden, hidden or self.split(v, z))
             values = first.index_select(0, start) + second.index_select(0, end)
         return cast(Tensor, self.out(torch.relu(values))) + self.out_bias
+
+    @torch.no_grad()
+    def of_graph(self, graph: Graph, v: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Return q of each arc of a graph, ``(A, K)``, and π of each node, ``(N, K)``; see `posterior.of_graph`."""
+        return posterior.of_graph(functools.partial(self, v, z, hidden=self.split(v, z)), graph, v.device)
 
     def posteriors(self, links: Links, v: Tensor, z: Tensor, hidden: Hidden | None = None) -> posterior.Posteriors:
         """Return the sums of q (Eq. 6) over all links, without a row per link where possible."""
