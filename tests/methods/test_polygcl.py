@@ -164,6 +164,17 @@ def test_the_interpolation_is_exact_for_polynomials_of_its_degree() -> None:
         assert found == pytest.approx(x**3 - x, abs=1e-5)
 
 
+def test_constant_features_have_the_polynomial_and_the_gradient_of_any_others() -> None:
+    operator = full_batch(random_graph(), CPU).normalised
+    h, weights = torch.randn(operator.shape[1], 4), torch.randn(6, requires_grad=True)
+    found = [chebyshev(operator, x, weights) for x in (h, h.clone().requires_grad_())]
+    pull = torch.randn_like(h)
+    grads = [torch.autograd.grad((z * pull).sum(), weights)[0] for z in found]
+    torch.testing.assert_close(found[0], found[1])
+    torch.testing.assert_close(grads[0], grads[1], atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(chebyshev(operator, h, weights[:2]), weights[0] * h - weights[1] * (operator @ h))
+
+
 def test_the_filter_rate_is_a_learning_rate() -> None:
     method = model(filter_rate=3.0, feature_dropout=0.0)
     optimizer = torch.optim.Adam(method.parameters(), lr=0.01, eps=1e-20)  # a step is lr, also for small gradients

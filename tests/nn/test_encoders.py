@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import pytest
 import torch
-from torch_geometric.nn import GCNConv, GINConv, SAGEConv
+from torch_geometric.nn import GATConv, GCNConv, GINConv, SAGEConv
 
 from dssl import rng
 from dssl.errors import ConfigError
@@ -77,7 +77,7 @@ def test_a_vector_depends_on_the_nodes_within_reach_and_no_others() -> None:
         assert all(changed[5 - reach :]), name
 
 
-@pytest.mark.parametrize(("name", "layer"), [("gcn", GCNConv), ("sage", SAGEConv), ("gin", GINConv)])
+@pytest.mark.parametrize(("name", "layer"), [("gcn", GCNConv), ("sage", SAGEConv), ("gin", GINConv), ("gat", GATConv)])
 def test_one_layer_equals_pyg(name: str, layer: type) -> None:
     graph = random_graph()
     batch = full_batch(graph, CPU)
@@ -92,9 +92,22 @@ def test_one_layer_equals_pyg(name: str, layer: type) -> None:
             other.lin_r.weight.copy_(own.weight.T)
             other.lin_l.weight.copy_(others.weight.T)
             other.lin_l.bias.zero_()
+        elif name == "gat":
+            own, conv = encoder.layers[0]
+            other = lambda x, links: conv(own(x), links)  # noqa: E731
         else:
             other = GINConv(torch.nn.Sequential(*encoder.layers[0][:3]))
         torch.testing.assert_close(encoder(batch), other(batch.x, batch.edge_index), atol=1e-5, rtol=1e-4)
+
+
+def test_attention_has_the_gradients_of_pyg() -> None:
+    graph = Graph.from_edges([0, 1, 2, 3, 2, 2], [1, 2, 3, 0, 0, 2], x=np.eye(5, 7), num_nodes=5, self_loops="keep")
+    batch, (own, other) = full_batch(graph, CPU), make("gat", layers=1).layers[0]
+    ours, theirs = make("gat", layers=1).mixed([own, other], own(batch.x), batch), other(own(batch.x), batch.edge_index)
+    pull, learnt = torch.randn(5, 5), [own.weight, *other.parameters()]
+    torch.testing.assert_close(ours, theirs)
+    for mine, pygs in zip(*(torch.autograd.grad((z * pull).sum(), learnt) for z in (ours, theirs)), strict=True):
+        torch.testing.assert_close(mine, pygs, atol=1e-6, rtol=1e-4)
 
 
 @pytest.mark.parametrize("high_pass", [False, True])

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from dssl.errors import GraphError
 from dssl.kernels import csr
-from dssl.nn.operators import Operator
+from dssl.nn.operators import Operator, weighted_sum
 
 CPU = torch.device("cpu")
 
@@ -24,6 +24,20 @@ def test_product_and_gradient_equal_the_dense_ones() -> None:
     torch.testing.assert_close(operator @ dense, torch.from_numpy(matrix.toarray()) @ dense)
     (ours,) = torch.autograd.grad(((operator @ dense) * weights).sum(), dense)
     torch.testing.assert_close(ours, torch.from_numpy(matrix.toarray()).T @ weights)
+
+
+@pytest.mark.parametrize("dim", [5, 72])
+def test_a_weighted_sum_and_its_gradients_equal_the_dense_ones_for_arcs_in_any_order(dim: int) -> None:
+    source, target = torch.randint(7, (30,)), torch.randint(9, (30,))  # with arcs that occur twice
+    weights, h = torch.randn(30, requires_grad=True), torch.randn(7, dim, requires_grad=True)
+    pull = torch.randn(9, dim)
+    ours = weighted_sum(weights, h, source, target, 9)
+    dense = torch.zeros(9, 7).index_put((target, source), weights, accumulate=True) @ h
+    torch.testing.assert_close(ours, dense, atol=1e-5, rtol=1e-4)
+    for mine, slow in zip(*(torch.autograd.grad((z * pull).sum(), (weights, h)) for z in (ours, dense)), strict=True):
+        torch.testing.assert_close(mine, slow, atol=1e-5, rtol=1e-4)
+    wide = weighted_sum(weights.double(), h.double(), source, target, 9)
+    torch.testing.assert_close(ours.double(), wide, atol=1e-5, rtol=1e-4)
 
 
 def test_zeros_are_written_out_unless_there_are_too_many() -> None:

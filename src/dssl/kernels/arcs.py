@@ -1,11 +1,11 @@
-"""Compiled loops (Numba) that find arcs by their two ends in the ascending rows of a graph."""
+"""Compiled loops (Numba) over arcs: find them by their two ends in the ascending rows of a graph, and sort them."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dssl.kernels.compile import compiled
+from dssl.kernels.compile import compiled, compiled_fast
 
 Indptr = NDArray[np.int64]
 Indices = NDArray[np.int32]
@@ -68,3 +68,32 @@ def add_rows(out: NDArray[np.float32], nodes: NDArray[np.int64], values: NDArray
     for e in range(nodes.shape[0]):
         for k in range(values.shape[1]):
             out[nodes[e], k] += values[e, k]
+
+
+@compiled
+def sort_by(ends: NDArray[np.int64], count: int) -> tuple[Indptr, NDArray[np.int64]]:
+    """Row pointers, shape ``(count + 1,)``, and order, shape ``(A,)``, of arcs sorted by one of their ends."""
+    indptr = np.zeros(count + 1, np.int64)
+    for end in ends:
+        indptr[end + 1] += 1
+    for i in range(count):
+        indptr[i + 1] += indptr[i]
+    free, order = indptr.copy(), np.empty(ends.shape[0], np.int64)
+    for arc in range(ends.shape[0]):
+        order[free[ends[arc]]] = arc
+        free[ends[arc]] += 1
+    return indptr, order
+
+
+@compiled_fast
+def products(
+    x: NDArray[np.float32], y: NDArray[np.float32], start: NDArray[np.int64], end: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """Inner product of the row ``start`` of x and the row ``end`` of y for each arc, shape ``(A,)``."""
+    out = np.empty(start.shape[0], np.float32)
+    for arc in range(start.shape[0]):
+        left, right, total = x[start[arc]], y[end[arc]], np.float32(0)
+        for k in range(x.shape[1]):
+            total += left[k] * right[k]
+        out[arc] = total
+    return out

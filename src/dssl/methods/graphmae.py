@@ -53,7 +53,7 @@ from dssl.methods.base import EncoderMethod
 from dssl.nn.augment import drop_links, replace_rows
 from dssl.nn.batches import Batch
 from dssl.nn.encoders import Dense, Encoder
-from dssl.nn.operators import Operator, weighted_sum
+from dssl.nn.operators import Operator, softmax, weighted_sum
 
 SLOPE = 0.2  # of the LeakyReLU of attention, as in GAT
 
@@ -131,13 +131,6 @@ class GraphMAE(EncoderMethod):
 def rows(x: Tensor | Operator, at: Tensor) -> Tensor:
     """Return some rows of the features with their zeros, shape ``(m, F)``."""
     return x.take_rows(at).dense() if isinstance(x, Operator) else x.index_select(0, at)
-
-
-def softmax(scores: Tensor, target: Tensor, count: int) -> Tensor:
-    """Return the softmax of scores over the arcs of each target, shape ``(A,)``; every target has an arc."""
-    largest = scores.new_full((count,), -torch.inf).scatter_reduce(0, target, scores.detach(), "amax")
-    raised = (scores - largest.index_select(0, target)).exp()
-    return raised / raised.new_zeros(count).index_add(0, target, raised).index_select(0, target)
 
 
 def scaled_cosine_error(x: Tensor, z: Tensor, exponent: float) -> Tensor:

@@ -95,8 +95,8 @@ class Discriminator(nn.Module):
     def forward(self, batch: Batch, encodings: Tensor, source: Tensor, target: Tensor) -> Tensor:
         """Return θ of the arcs, shape ``(A,)``."""
         r = torch.relu(self.hidden(batch.x) + self.places(encodings))
-        ends = r.index_select(0, source) + r.index_select(0, target)
-        return cast(Tensor, self.score(ends)).squeeze(1)
+        each = (r @ self.score.weight).squeeze(1)  # uᵀ (r_i + r_j) = uᵀ r_i + uᵀ r_j
+        return each.index_select(0, source) + each.index_select(0, target) + cast(Tensor, self.score.bias)
 
 
 class GREET(EncoderMethod):
@@ -322,4 +322,5 @@ def pivot_ranking(weights: Tensor, linked: Tensor, random: Tensor, low_margin: f
 
 def cosines(h: Tensor, first: Tensor, second: Tensor) -> Tensor:
     """Return the cosines of pairs of rows, shape ``(m,)``."""
-    return F.cosine_similarity(h.index_select(0, first), h.index_select(0, second), dim=1)
+    unit = F.normalize(h, dim=1)
+    return (unit.index_select(0, first) * unit.index_select(0, second)).sum(dim=1)

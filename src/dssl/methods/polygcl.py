@@ -54,7 +54,8 @@ at 1 and its polynomials bounded.
 from __future__ import annotations
 
 import math
-from typing import Literal, cast
+from collections.abc import Iterator
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -211,9 +212,36 @@ def interpolation(degree: int) -> Tensor:
 
 def chebyshev(normalised: Operator, h: Tensor, weights: Tensor) -> Tensor:
     """Return Σ_k w_k T_k(−D^−½ A D^−½) h, for h of shape ``(n, dim)`` and w of shape ``(K + 1,)``."""
-    before, now = h, -(normalised @ h)
-    total = weights[0] * before + weights[1] * now
-    for weight in weights[2:]:
-        before, now = now, -2 * (normalised @ now) - before
-        total = total + weight * now
+    if not h.requires_grad:
+        return cast(Tensor, _OfConstant.apply(weights, h, normalised))  # type: ignore[no-untyped-call]
+    terms = polynomials(normalised, h, len(weights))
+    total = weights[0] * next(terms)
+    for weight, term in zip(weights[1:], terms, strict=True):
+        total = total + weight * term
     return total
+
+
+def polynomials(normalised: Operator, h: Tensor, count: int) -> Iterator[Tensor]:
+    """Yield T_0 h, T_1 h, … of −D^−½ A D^−½, ``count`` of them."""
+    before, now = h, -(normalised @ h)
+    yield from (before, now)
+    for _ in range(count - 2):
+        before, now = now, torch.add(normalised @ now, before, alpha=0.5).mul_(-2)
+        yield now
+
+
+class _OfConstant(torch.autograd.Function):
+    """The polynomial of constant features, with the gradient of w alone: T_k h are made once, in place."""
+
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor, h: Tensor, normalised: Operator) -> Tensor:
+        ctx.terms = list(polynomials(normalised, h, len(weights)))
+        total = torch.zeros_like(h)
+        for weight, term in zip(weights.tolist(), ctx.terms, strict=True):
+            total.add_(term, alpha=weight)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        grad = grads[0].flatten()
+        return torch.stack([torch.dot(grad, term.flatten()) for term in ctx.terms]), None, None

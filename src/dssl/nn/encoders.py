@@ -1,14 +1,14 @@
 """Encoders: (features, links) -> one vector per node, for any method.
 
 GCN, GraphSAGE, GIN and the hops encoder are built on `Operator` products, which keep sparse features sparse and
-are several times faster on a CPU than PyG's scatter-based layers; GAT is PyG's own layer.
+are several times faster on a CPU than PyG's scatter-based layers. GAT has the parameters of PyG's layer.
 """
 
 from __future__ import annotations
 
 import copy
 import itertools
-from typing import cast
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from dssl.errors import ConfigError, nearest
 from dssl.kernels.fused import PReLU
 from dssl.nn.batches import Batch
-from dssl.nn.operators import Operator
+from dssl.nn.operators import Operator, attention
 from dssl.runtime import distributed
 
 NAMES = ("gcn", "gat", "sage", "gin", "mlp", "hops")
@@ -228,14 +228,16 @@ class GAT(Stack):
         from torch_geometric.nn import GATConv
 
         # The transformation is ours, so that sparse features stay sparse; PyG's layer then starts from out_dim.
-        wide = nn.ModuleList([Dense(in_dim, out_dim, bias=False), GATConv(out_dim, out_dim, self.heads, concat=False)])
-        return wide
+        return nn.ModuleList([Dense(in_dim, out_dim, bias=False), GATConv(out_dim, out_dim, self.heads, concat=False)])
 
     def own(self, layer: nn.Module, h: Tensor | Operator) -> Tensor:  # noqa: D102
         return cast(Tensor, cast(nn.ModuleList, layer)[0](h))
 
     def mixed(self, layer: nn.Module, h: Tensor, batch: Batch) -> Tensor:  # noqa: D102
-        return cast(Tensor, cast(nn.ModuleList, layer)[1](h, batch.edge_index))
+        conv: Any = cast(nn.ModuleList, layer)[1]  # its equations without its array of a row per arc and head
+        x = conv.lin(h).view(len(h), self.heads, -1)
+        own, other = (x * conv.att_dst).sum(dim=2), (x * conv.att_src).sum(dim=2)
+        return attention(x, own, other, batch.edge_index, conv.negative_slope) + cast(Tensor, conv.bias)
 
 
 class Hops(Encoder):

@@ -18,7 +18,7 @@ from scipy import sparse
 from torch import Tensor
 
 from dssl.errors import GraphError
-from dssl.kernels import buffers, spmm
+from dssl.kernels import arcs, buffers, spmm
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,4 +183,59 @@ def weighted_sum(weights: Tensor, h: Tensor, source: Tensor, target: Tensor, row
     >>> weighted_sum(torch.tensor([1.0, 2.0]), torch.tensor([[9.0], [3.0], [4.0]]), source, target, 2).tolist()
     [[11.0], [0.0]]
     """
+    if h.device.type == "cpu" and h.dtype == weights.dtype == torch.float32:
+        return cast(Tensor, _WeightedSum.apply(weights, h, source, target, rows))  # type: ignore[no-untyped-call]
     return h.new_zeros(rows, h.shape[1]).index_add(0, target, weights[:, None] * h.index_select(0, source))
+
+
+class _WeightedSum(torch.autograd.Function):
+    """Without an array of a row per arc, whose fresh memory takes most of the time."""
+
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor, h: Tensor, source: Tensor, target: Tensor, rows: int) -> Tensor:
+        ctx.save_for_backward(weights, h, source, target)
+        return _gathered(weights, h, source, target, rows)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        weights, h, source, target = ctx.saved_tensors
+        grad, own = (part.detach().contiguous() for part in (grads[0], h))
+        pulls = pushes = None
+        if ctx.needs_input_grad[0]:
+            pulls = torch.from_numpy(arcs.products(grad.numpy(), own.numpy(), target.numpy(), source.numpy()))
+        if ctx.needs_input_grad[1]:
+            pushes = _gathered(weights, grad, target, source, len(own))
+        return pulls, pushes, None, None, None
+
+
+def _gathered(weights: Tensor, h: Tensor, source: Tensor, target: Tensor, rows: int) -> Tensor:
+    indptr, order = arcs.sort_by(target.numpy(), rows)
+    values = weights.detach().numpy()[order]
+    return _multiply((indptr, source.numpy()[order].astype(np.int32), values), h, rows)
+
+
+def softmax(scores: Tensor, target: Tensor, rows: int) -> Tensor:
+    """Return the softmax of scores over the arcs of each target, shape ``(A,)``; every target has an arc."""
+    largest = scores.new_full((rows,), -torch.inf).scatter_reduce(0, target, scores.detach(), "amax")
+    raised = (scores - largest.index_select(0, target)).exp()
+    return raised / raised.new_zeros(rows).index_add(0, target, raised).index_select(0, target)
+
+
+def attention(x: Tensor, own: Tensor, other: Tensor, edge_index: Tensor, slope: float) -> Tensor:
+    """Return the mean over heads of Σ_j α_ij x_j, where j is i or a neighbour of it, shape ``(n, d)``.
+
+    Args:
+        x: vectors of each node and head, shape ``(n, heads, d)``.
+        own: the part of the scores that the centre gives, shape ``(n, heads)``; α is the softmax of LeakyReLU(scores).
+        other: the part that the neighbour gives, shape ``(n, heads)``.
+        edge_index: from neighbour to centre, shape ``(2, A)``.
+        slope: of the LeakyReLU.
+    """
+    n, heads, _ = x.shape
+    loops = torch.arange(n, device=x.device).expand(2, -1)
+    source, target = torch.cat([edge_index[:, edge_index[0] != edge_index[1]], loops], dim=1)
+    scores = F.leaky_relu(own.index_select(0, target) + other.index_select(0, source), slope)
+    each = torch.arange(heads, device=x.device)
+    sources, targets = ((end[:, None] * heads + each).flatten() for end in (source, target))
+    weights = softmax(scores.flatten(), targets, n * heads) / heads
+    return weighted_sum(weights, x.reshape(n * heads, -1), sources, target.repeat_interleave(heads), n)
