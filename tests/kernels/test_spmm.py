@@ -24,3 +24,14 @@ def test_rows_without_entries_and_matrices_without_any_are_zero() -> None:
         indices, values = np.full(entries, 2, np.int32), np.full(entries, 2, np.float32)
         spmm.spmm(indptr, indices, values, dense, out, threads=1)
         np.testing.assert_array_equal(out, np.array([0, 2 * entries, 0], np.float32)[:, None].repeat(64, 1))
+
+
+@pytest.mark.parametrize("columns", [8, 40, 64, 104])
+def test_without_values_all_are_one(columns: int) -> None:
+    draw = np.random.default_rng(0)
+    matrix = sparse.random_array((30, 20), density=0.3, rng=draw, format="csr")
+    matrix.data[:] = 1
+    dense = draw.standard_normal((20, columns)).astype(np.float32)
+    out = np.empty((30, columns), np.float32)
+    spmm.spmm(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), None, dense, out, threads=1)
+    np.testing.assert_allclose(out, matrix @ dense, atol=1e-5)

@@ -80,3 +80,16 @@ def test_blocks_cover_the_rows_once_and_columns_go_in_and_out() -> None:
 def test_small_matrices_stay_in_memory() -> None:
     assert not out_of_core.is_mapped(out_of_core.matrix((10, 10)))
     assert out_of_core.is_mapped(out_of_core.matrix((1 << 20, 32)))
+
+
+def test_blocks_of_several_threads_are_put_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.arange(60, dtype=np.float32).reshape(20, 3)
+    found = []
+    for threads in (1, 3):
+        monkeypatch.setattr("dssl.kernels.compile.usable_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(out_of_core, "AT_ONCE", 4 * 3 * 3)  # three rows
+        made = out_of_core.mapped(lambda block, other: block - 2 * other, x, x)
+        np.testing.assert_array_equal(made, -x)
+        found.append(out_of_core.added(lambda block: block.T @ block, x, at_once=24))
+        np.testing.assert_allclose(found[-1], x.T @ x)
+    np.testing.assert_array_equal(*found)

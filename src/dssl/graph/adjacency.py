@@ -17,7 +17,7 @@ from dssl.graph import Graph
 from dssl.runtime import out_of_core
 
 Floats = NDArray[np.float32]
-SLAB, LEAST = 1 << 25, 16  # bytes of the columns in memory at a time, and the smallest number of columns
+SLAB, LEAST, MOST = 1 << 28, 16, 64  # bytes of the columns in memory at a time, and bounds of their number
 
 
 def gcn_matrix(
@@ -111,10 +111,11 @@ class Averages:
         from dssl.kernels.csr import sum_neighbours
 
         def times(part: Floats) -> Floats:
-            scaled = part if before is None else part * before
-            out = sum_neighbours(self.graph.indptr, self.graph.indices, self.graph.weights, scaled)
+            if before is not None:
+                part *= before
+            out = sum_neighbours(self.graph.indptr, self.graph.indices, self.graph.weights, part)
             if loops:
-                out += scaled
+                out += part
             if after is not None:
                 out *= after
             return out
@@ -126,13 +127,13 @@ def by_columns(times: Callable[[Floats], Floats], x: Floats) -> Floats:
     """Apply a function that treats columns apart: at once, or to a few columns at a time if the matrix is large.
 
     Args:
-        times: takes columns of shape ``(N, d)`` and returns new ones of the same shape.
+        times: takes a copy of columns, shape ``(N, d)``, which it may change, and returns new ones of the same shape.
         x: all columns, shape ``(N, k)``; they may be in a scratch file, and the result of a large one is.
     """
-    if x.nbytes <= out_of_core.SMALL:
-        return times(x)
-    out = out_of_core.matrix((x.shape[0], x.shape[1]))
     step = columns_at_once(x.shape[0])
+    if x.nbytes <= out_of_core.SMALL or x.shape[1] <= step:
+        return times(np.array(x))
+    out = out_of_core.matrix((x.shape[0], x.shape[1]))
     for left in range(0, x.shape[1], step):
         out_of_core.put_columns(out, left, times(out_of_core.take_columns(x, left, left + step)))
     return out
@@ -140,7 +141,7 @@ def by_columns(times: Callable[[Floats], Floats], x: Floats) -> Floats:
 
 def columns_at_once(num_nodes: int) -> int:
     """How many columns of float32 with a row per node are in memory at a time."""
-    return max(SLAB // (4 * num_nodes), LEAST)  # fewer would leave most of the fetched memory unused
+    return min(max(SLAB // (4 * num_nodes), LEAST), MOST)  # fewer would read the links too often
 
 
 def hop_features(graph: Graph, hops: int) -> Floats:

@@ -90,8 +90,7 @@ def leading_eigenpairs(
             image = times(block)
             used += 1
             before, block = block, _next(image, block, before, middle, half)
-        sizes = np.sqrt(np.diagonal(_products(block, block)))
-        block = _orthonormal(_turned(block, np.diag(1 / np.maximum(sizes, 1e-30))))
+        block = _orthonormal(block)
     del image
     vectors = out_of_core.mapped(lambda part: np.ascontiguousarray(part[:, :count]), block)
     signs = svd.signs(vectors).astype(np.float32)
@@ -109,15 +108,17 @@ def _start(size: int, width: int, seed: int) -> Floats:
 
 
 def _shifted(image: Floats, block: Floats, middle: float, half: float) -> Floats:
-    """(M − middle) block / half, from M block."""
+    """(M − middle) block / half, from M block, which is overwritten."""
     shift, scale = np.float32(middle), np.float32(half)
-    return out_of_core.mapped(lambda part, own: (part - shift * own) / scale, image, block)
+    return out_of_core.mapped(lambda part, own: (part - shift * own) / scale, image, block, into=image)
 
 
 def _next(image: Floats, block: Floats, before: Floats, middle: float, half: float) -> Floats:
-    """The recurrence of the Chebyshev polynomials: 2 (M − middle) block / half − before."""
+    """The recurrence of the Chebyshev polynomials: 2 (M − middle) block / half − before, from M block as above."""
     shift, scale = np.float32(middle), np.float32(2 / half)
-    return out_of_core.mapped(lambda part, own, last: (part - shift * own) * scale - last, image, block, before)
+    return out_of_core.mapped(
+        lambda part, own, last: (part - shift * own) * scale - last, image, block, before, into=image
+    )
 
 
 def _degree(ratio: float) -> int:
@@ -128,11 +129,13 @@ def _degree(ratio: float) -> int:
 def _orthonormal(block: Floats) -> Floats:
     """Orthonormal columns of the same span: twice by the Cholesky factor of the products, by QR where that fails."""
     for _ in range(2):
+        products = _products(block, block)
+        sizes = np.sqrt(np.maximum(np.diagonal(products), 1e-60))
         try:
-            factor = np.linalg.cholesky(_products(block, block))
+            factor = np.linalg.cholesky(products / np.outer(sizes, sizes))
         except np.linalg.LinAlgError:
             return np.linalg.qr(block)[0]
-        block = _turned(block, np.linalg.inv(factor).T)
+        block = _turned(block, np.linalg.inv(factor).T / sizes[:, None])
     return block
 
 
@@ -144,21 +147,19 @@ def _rayleigh_ritz(block: Floats, image: Floats) -> tuple[Doubles, Floats, Float
 
 
 def _residual(vectors: Floats, images: Floats, values: Doubles) -> float:
-    squares = np.zeros(len(values))
-    for begin, part in out_of_core.blocks(vectors):
-        image = images[begin : begin + len(part), : len(values)]
-        squares += np.square(image - part[:, : len(values)] * values.astype(np.float32)).sum(axis=0)
+    count, narrow = len(values), values.astype(np.float32)
+    squares = out_of_core.added(
+        lambda part, image: np.square(image[:, :count] - part[:, :count] * narrow).sum(axis=0), vectors, images
+    )
     return float(np.sqrt(squares.max(initial=0)))
 
 
 def _products(left: Floats, right: Floats) -> Doubles:
     """LᵀR, added up in double precision over blocks of rows."""
-    out = np.zeros((left.shape[1], right.shape[1]))
-    for begin, part in out_of_core.blocks(left, at_once=1 << 21):
-        out += part.T @ right[begin : begin + len(part)]
-    return out
+    return out_of_core.added(lambda part, other: part.T @ other, left, right, at_once=1 << 21)
 
 
 def _turned(block: Floats, turn: Doubles) -> Floats:
+    """The block times a small matrix; a large block is overwritten."""
     narrow = turn.astype(np.float32)
-    return out_of_core.mapped(lambda part: part @ narrow, block)
+    return out_of_core.mapped(lambda part: part @ narrow, block, into=block)

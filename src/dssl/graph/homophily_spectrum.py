@@ -145,9 +145,7 @@ def measure(words: WordCovariance, projected: Floats, graph: Graph, *, seed: int
 def _alikeness(scores: Floats, links: Averages, linked: NDArray[np.bool_]) -> Doubles:
     """Covariance of the whitened scores of linked nodes, symmetrised, shape ``(k, k)``."""
     near = links.mean(scores)  # zero for nodes without links
-    cross = np.zeros((scores.shape[1], scores.shape[1]))
-    for begin, block in out_of_core.blocks(scores):
-        cross += block.astype(np.float64).T @ near[begin : begin + len(block)]
+    cross = out_of_core.added(lambda own, mean: own.astype(np.float64).T @ mean, scores, near)
     cross /= max(int(linked.sum()), 1)
     found: Doubles = (cross + cross.T) / 2
     return found

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from dssl import rng
 from dssl.graph import Graph
 from dssl.graph.adjacency import Averages, degrees
-from dssl.graph.eigenvectors import leading_eigenpairs
+from dssl.graph.eigenvectors import EXTRA, PRODUCTS, leading_eigenpairs
 from dssl.graph.ids import id_keys
 from dssl.graph.principal import moments
 from dssl.graph.roles import reverse
@@ -37,6 +37,7 @@ Floats = NDArray[np.float32]
 DIM = 64
 REGULARISATION = 0.5  # τ over the mean degree
 ROUGH = 32  # products for the eigenvectors of half of the links
+WORK, FEWEST = 3e10, 12  # multiplications for eigenvectors at most, and the fewest products on any graph
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,7 +136,8 @@ def link_reliability(graph: Graph, *, dim: int = DIM, seed: int = 0) -> float:
     half = plain.replace(indptr=indptr, indices=indices, weights=None)
     tau = REGULARISATION * indices.size / plain.num_nodes
     dim = min(dim, most_columns(plain.num_nodes))
-    pairs = leading_eigenpairs(_regularised(half, tau), plain.num_nodes, dim, products=ROUGH, seed=seed)
+    allowed = min(ROUGH, _products(half, dim, WORK / 4))
+    pairs = leading_eigenpairs(_regularised(half, tau), plain.num_nodes, dim, products=allowed, seed=seed)
     other = np.bincount(start, minlength=plain.num_nodes) + np.bincount(end, minlength=plain.num_nodes)
     root = (1 / np.sqrt(other + REGULARISATION * other.mean())).astype(np.float32)[:, None]
     scaled, found = pairs.vectors * root, np.zeros(len(pairs.values))
@@ -152,6 +154,12 @@ def _root(graph: Graph, tau: float) -> Floats:
     return np.divide(1, np.sqrt(total), out=np.zeros_like(total), where=total > 0).astype(np.float32)[:, None]
 
 
+def _products(graph: Graph, dim: int, work: float) -> int:
+    """Number of products with a block that the links of a graph allow: fewer for a large one."""
+    each = max(graph.indices.size * (dim + EXTRA), 1)
+    return int(np.clip(work / each, FEWEST, PRODUCTS))
+
+
 def _regularised(graph: Graph, tau: float) -> Any:
     """The product with M of an undirected graph."""
     links, root = Averages(graph), _root(graph, tau)
@@ -159,7 +167,8 @@ def _regularised(graph: Graph, tau: float) -> Any:
 
 
 def _undirected(plain: Graph, tau: float, dim: int, seed: int) -> tuple[Floats, Floats]:
-    found = leading_eigenpairs(_regularised(plain, tau), plain.num_nodes, dim, seed=seed)
+    allowed = _products(plain, dim, WORK)
+    found = leading_eigenpairs(_regularised(plain, tau), plain.num_nodes, dim, products=allowed, seed=seed)
     return _rows(found.vectors, _root(plain, tau)), np.zeros((plain.num_nodes, 0), np.float32)
 
 
@@ -171,7 +180,8 @@ def _directed(plain: Graph, tau: float, dim: int, seed: int) -> tuple[Floats, Fl
     def times(block: Floats) -> Floats:  # MᵀM
         return into.product(out.product(block, before=right, after=left), before=left, after=right)
 
-    found = leading_eigenpairs(times, plain.num_nodes, dim, positive=True, seed=seed)
+    allowed = _products(plain, dim, WORK / 2)  # each is with the matrix and its transpose
+    found = leading_eigenpairs(times, plain.num_nodes, dim, positive=True, products=allowed, seed=seed)
     values = np.sqrt(np.maximum(found.values, 0))
     inverse = np.divide(1, values, out=np.zeros_like(values), where=values > 1e-6 * max(values[0], 1e-30))
     u = out.product(found.vectors, before=right, after=left**2)

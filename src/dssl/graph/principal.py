@@ -42,14 +42,8 @@ class Principal:
         >>> fitted.apply(np.array([[3, 0, 1], [-3, 0, 1]], np.float32)).tolist()
         [[1.0, 0.0], [-1.0, 0.0]]
         """
-        mean = np.zeros(rows.shape[1])
-        for _, block in out_of_core.blocks(rows):
-            mean += block.sum(axis=0, dtype=np.float64)
-        mean /= len(rows)
-        products = np.zeros((rows.shape[1], rows.shape[1]))
-        for _, block in out_of_core.blocks(rows, at_once=1 << 21):
-            centred = block - mean
-            products += centred.T @ centred
+        mean = out_of_core.added(lambda block: block.sum(axis=0, dtype=np.float64), rows) / len(rows)
+        products = out_of_core.added(lambda block: _squared(block - mean), rows, at_once=1 << 21)
         products /= len(rows)
         deviation = np.sqrt(np.diag(products))
         scale = np.ones(len(products))
@@ -82,9 +76,9 @@ class Principal:
 
 def moments(rows: Floats) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Mean and variance of each column, by blocks of rows."""
-    mean, variance = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
-    for _, block in out_of_core.blocks(rows):
-        mean += block.sum(axis=0, dtype=np.float64) / len(rows)
-    for _, block in out_of_core.blocks(rows):
-        variance += np.square(block - mean).sum(axis=0) / len(rows)
-    return mean, variance
+    mean = out_of_core.added(lambda block: block.sum(axis=0, dtype=np.float64), rows) / len(rows)
+    return mean, out_of_core.added(lambda block: np.square(block - mean).sum(axis=0), rows) / len(rows)
+
+
+def _squared(block: NDArray[np.float64]) -> NDArray[np.float64]:
+    return block.T @ block

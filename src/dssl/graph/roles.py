@@ -20,7 +20,7 @@ from dssl.graph.adjacency import Averages
 
 Floats = NDArray[np.float32]
 
-DAMPING, STEPS = 0.85, 40  # of PageRank
+DAMPING, STEPS, CHANGE = 0.85, 40, 1e-3  # of PageRank: at most so many steps, until no rank changes by more
 CLIP = 5.0  # deviations
 NAMES = (
     "log degree",
@@ -156,7 +156,8 @@ def _log_pagerank(plain: Graph) -> Floats:
     inverse = (1 / np.maximum(plain.degrees, 1)).astype(np.float32)
     rank = np.ones(plain.num_nodes, np.float32)
     for _ in range(STEPS):
-        rank = (
-            1 - DAMPING + DAMPING * sum_neighbours(plain.indptr, plain.indices, None, (rank * inverse)[:, None])[:, 0]
-        )
+        near = sum_neighbours(plain.indptr, plain.indices, None, (rank * inverse)[:, None])[:, 0]
+        before, rank = rank, 1 - DAMPING + DAMPING * near
+        if np.abs(rank / before - 1).max(initial=0) < CHANGE:
+            break
     return np.log(rank)

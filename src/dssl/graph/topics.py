@@ -144,11 +144,14 @@ def _hops(own: Floats, plain: Graph) -> tuple[Floats, Floats, Floats]:
 def _filters(hops: tuple[Floats, ...], targets: Floats, known: Doubles, effective: Doubles) -> Doubles:
     """Weights of the three scores in each direction, shape ``(3, k)``."""
     count, width = len(targets), targets.shape[1]
-    gram, cross = np.zeros((width, 3, 3)), np.zeros((width, 3))
-    for begin, block in out_of_core.blocks(targets):
-        inputs = np.stack([hop[begin : begin + len(block)] for hop in hops], axis=2).astype(np.float64)  # (n, k, 3)
-        gram += np.einsum("nka,nkb->kab", inputs, inputs, optimize=True) / count
-        cross += np.einsum("nka,nk->ka", inputs, block, optimize=True) / count
+
+    def sums(block: Floats, *scores: Floats) -> Doubles:  # (k, 3, 4): the last column is with the targets
+        inputs = [score.astype(np.float64) for score in scores]
+        columns = [*inputs, block.astype(np.float64)]
+        return np.stack([[(one * other).sum(axis=0) for other in columns] for one in inputs]).transpose(2, 0, 1)
+
+    every = out_of_core.added(sums, targets, *hops) / count
+    gram, cross = every[:, :, :3], every[:, :, 3].copy()
     cross[:, 0] = known
     diagonal = np.einsum("kaa->ka", gram)
     penalty = RIDGE * diagonal + 1e-9 * max(float(diagonal.max()), 1e-300)
@@ -166,10 +169,8 @@ def _mixed(hops: tuple[Floats, ...], filters: NDArray[Any]) -> Floats:
 
 def _principal_axes(mixed: Floats, gains: Doubles, count: int) -> tuple[Floats, Floats]:
     """Map from filtered scores to principal components with a total variance of 1, and the components' means."""
-    mean, products = mixed.mean(axis=0, dtype=np.float64), np.zeros((mixed.shape[1], mixed.shape[1]))
-    for _, block in out_of_core.blocks(mixed):
-        centred = block - mean
-        products += centred.T @ centred
+    mean = mixed.mean(axis=0, dtype=np.float64)
+    products = out_of_core.added(lambda block: (block - mean).T @ (block - mean), mixed)
     turned = gains @ (products / len(mixed)) @ gains.T
     values, vectors = np.linalg.eigh((turned + turned.T) / 2)
     order = np.argsort(-values, kind="stable")[:count]

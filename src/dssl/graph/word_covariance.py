@@ -37,6 +37,7 @@ REPLICATES = 64  # columns up to which a feature has no replicates
 FOLDS = 4
 RIDGES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # relative to the mean diagonal of G
 SAMPLE = 50_000  # nodes from which the basis is computed
+ROWS = 1 << 16  # of a block of sparse features at most
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,15 +161,16 @@ def _moments(x: Features, row_size: float, basis: Floats, folds: NDArray[np.int6
     count = np.bincount(folds, minlength=FOLDS)
     words, squares = np.zeros((FOLDS, features)), np.zeros((FOLDS, features))
     scores, products = np.zeros((FOLDS, width)), np.zeros((FOLDS, width, width))
+    kind = np.float64 if x.shape[0] <= SAMPLE else np.float32  # a block of a large graph is added up in float64
     for begin, block in scaled_blocks(x, row_size):
         where = folds[begin : begin + block.shape[0]]
-        projected = (block @ basis).astype(np.float64)
+        projected = (block @ basis).astype(kind)
         for fold in range(FOLDS):
             rows = block[where == fold]
             part = projected[where == fold]
             words[fold] += np.asarray(rows.sum(axis=0, dtype=np.float64)).reshape(-1)
             squares[fold] += np.asarray((rows * rows).sum(axis=0, dtype=np.float64)).reshape(-1)
-            scores[fold] += part.sum(axis=0)
+            scores[fold] += part.sum(axis=0, dtype=np.float64)
             products[fold] += part.T @ part
     return [_Moments(int(count[f]), words[f], squares[f], scores[f], products[f]) for f in range(FOLDS)]
 
@@ -225,6 +227,6 @@ def _blocks(x: Features) -> Iterator[tuple[int, Any]]:
     if isinstance(x, np.ndarray):
         yield from out_of_core.blocks(x)
         return
-    step = max(1, (1 << 22) * x.shape[0] // max(x.nnz, 1))  # rows with about four million entries
+    step = min(max(1, (1 << 22) * x.shape[0] // max(x.nnz, 1)), ROWS)  # at most about four million entries
     for begin in range(0, x.shape[0], step):
         yield begin, x[begin : begin + step]

@@ -16,6 +16,7 @@ Floats = NDArray[np.float32]
 
 RUN = 32  # entries of a row that are sorted by insertion
 LEAST = 1024  # rows that are worth a thread
+WIDE = 8  # columns from which on products are taken by `spmm`
 
 
 @compiled
@@ -243,10 +244,15 @@ def sum_neighbours(indptr: Indptr, indices: Indices, weights: Floats | None, den
 
     Unlike a product of matrices it needs no value per link where links have no weights.
     """
-    out = np.zeros((indptr.size - 1, dense.shape[1]), np.float32)
+    from dssl.kernels.spmm import spmm
+
+    dense, out = np.ascontiguousarray(dense), np.zeros((indptr.size - 1, dense.shape[1]), np.float32)
+    if dense.shape[1] >= WIDE and dense.dtype == np.float32:
+        spmm(indptr, indices, weights, dense, out, threads=usable_threads())
+        return out
     given = np.empty(0, np.float32) if weights is None else weights
     parts = equal_parts(indptr.size - 1, usable_threads(), least=LEAST)
-    in_threads(_sum_rows, parts, indptr, indices, given, np.ascontiguousarray(dense), out)
+    in_threads(_sum_rows, parts, indptr, indices, given, dense, out)
     return out
 
 

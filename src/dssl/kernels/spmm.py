@@ -28,16 +28,28 @@ Indptr = NDArray[np.int64]
 Indices = NDArray[np.int32]
 Floats = NDArray[np.float32]
 
-BLOCK = 64  # columns whose sums are in registers: eight of them
+BLOCK, HALF = 64, 32  # columns whose sums are in registers: eight of them, or four
 AHEAD = 8  # links between the one that is added and the one whose row is prefetched
 FEW = 1_000_000  # multiplications that are not worth a second thread
 
 
 @compiled
 def _multiply_rows(
-    begin: int, end: int, last: int, indptr: int, indices: int, values: int, dense: int, columns: int, out: int
+    begin: int,
+    end: int,
+    last: int,
+    step: int,
+    indptr: int,
+    indices: int,
+    values: int,
+    dense: int,
+    columns: int,
+    out: int,
 ) -> None:
-    """Rows ``begin`` to ``end`` of the product; the other arguments but ``columns`` and ``last`` are addresses."""
+    """Rows ``begin`` to ``end`` of the product; arguments after ``step`` but ``columns`` are addresses.
+
+    The value of a link is ``step`` places after that of the link before: 0 for a value that all share.
+    """
     for i in range(begin, end):
         start, stop = long(indptr, i), long(indptr, i + 1)
         column = 0
@@ -49,7 +61,7 @@ def _multiply_rows(
                 prefetch(dense, ahead + 16)
                 prefetch(dense, ahead + 32)
                 prefetch(dense, ahead + 48)
-                at, value = short(indices, link) * columns + column, splat(number(values, link))
+                at, value = short(indices, link) * columns + column, splat(number(values, link * step))
                 a = fma(value, load(dense, at), a)
                 b = fma(value, load(dense, at + 8), b)
                 c = fma(value, load(dense, at + 16), c)
@@ -68,22 +80,40 @@ def _multiply_rows(
             store(out, to + 48, g)
             store(out, to + 56, h)
             column += BLOCK
+        while column + HALF <= columns:
+            a = b = c = d = splat(ZERO)
+            for link in range(start, stop):
+                ahead = short(indices, min(link + AHEAD, last)) * columns + column
+                prefetch(dense, ahead)
+                prefetch(dense, ahead + 16)
+                at, value = short(indices, link) * columns + column, splat(number(values, link * step))
+                a = fma(value, load(dense, at), a)
+                b = fma(value, load(dense, at + 8), b)
+                c = fma(value, load(dense, at + 16), c)
+                d = fma(value, load(dense, at + 24), d)
+            to = i * columns + column
+            store(out, to, a)
+            store(out, to + 8, b)
+            store(out, to + 16, c)
+            store(out, to + 24, d)
+            column += HALF
         while column < columns:
             a = splat(ZERO)
             for link in range(start, stop):
+                prefetch(dense, short(indices, min(link + AHEAD, last)) * columns + column)
                 at = short(indices, link) * columns + column
-                a = fma(splat(number(values, link)), load(dense, at), a)
+                a = fma(splat(number(values, link * step)), load(dense, at), a)
             store(out, i * columns + column, a)
             column += 8
 
 
-def spmm(indptr: Indptr, indices: Indices, values: Floats, dense: Floats, out: Floats, *, threads: int) -> None:
+def spmm(indptr: Indptr, indices: Indices, values: Floats | None, dense: Floats, out: Floats, *, threads: int) -> None:
     """Write the product of a CSR matrix ``(N, M)`` and a dense matrix ``(M, d)`` to ``out`` ``(N, d)``.
 
     Args:
         indptr: row pointers, shape ``(N + 1,)``.
         indices: columns of the entries.
-        values: the entries.
+        values: the entries; none where all are 1.
         dense: the dense matrix.
         out: where the result goes.
         threads: how many to use at most; a small product takes one.
@@ -97,5 +127,7 @@ def spmm(indptr: Indptr, indices: Indices, values: Floats, dense: Floats, out: F
     parts = max(threads, 1) if indices.size * columns > FEW else 1
     shares = [indices.size * part // parts for part in range(1, parts)]  # about as many links each
     cuts = [0, *np.searchsorted(indptr, shares).tolist(), len(out)]
-    addresses = [memory(array) for array in (indptr, indices, values, dense)]
-    in_threads(_multiply_rows, cuts, max(indices.size - 1, 0), *addresses, columns, memory(out))
+    entries = np.ones(1, np.float32) if values is None else values
+    addresses = [memory(array) for array in (indptr, indices, entries, dense)]
+    step = int(values is not None)
+    in_threads(_multiply_rows, cuts, max(indices.size - 1, 0), step, *addresses, columns, memory(out))

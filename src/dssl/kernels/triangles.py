@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dssl.kernels.arcs import place
-from dssl.kernels.compile import compiled
-from dssl.kernels.csr import mix
+from dssl.kernels.compile import compiled, equal_parts, in_threads, usable_threads
+from dssl.kernels.csr import LEAST, mix
 
 Indptr = NDArray[np.int64]
 Indices = NDArray[np.int32]
@@ -17,8 +17,8 @@ PAIRS = 256  # pairs of neighbours that are looked at where there are more
 
 
 @compiled
-def _clustering(indptr: Indptr, indices: Indices, seed: int, out: Floats) -> None:
-    for i in range(out.shape[0]):
+def _clustering(first: int, last: int, indptr: Indptr, indices: Indices, seed: int, out: Floats) -> None:
+    for i in range(first, last):
         begin, degree = indptr[i], indptr[i + 1] - indptr[i]
         if degree < 2:
             continue
@@ -36,8 +36,8 @@ def _clustering(indptr: Indptr, indices: Indices, seed: int, out: Floats) -> Non
                 other = np.int64((key & np.uint64(0xFFFFFFFF)) % np.uint64(degree - 1))
                 if other >= one:
                     other += 1
-                first, second = np.int64(indices[begin + one]), np.int64(indices[begin + other])
-                closed += place(indptr, indices, first, second) >= 0
+                left, right = np.int64(indices[begin + one]), np.int64(indices[begin + other])
+                closed += place(indptr, indices, left, right) >= 0
         out[i] = closed / pairs
 
 
@@ -48,7 +48,8 @@ def clustering(indptr: Indptr, indices: Indices, seed: int) -> Floats:
     replacement, by a function of the seed, the node and the number of the draw.
     """
     out = np.zeros(indptr.size - 1, np.float32)
-    _clustering(indptr, indices, seed, out)
+    parts = equal_parts(out.size, usable_threads(), least=LEAST)
+    in_threads(_clustering, parts, indptr, indices, seed, out)
     return out
 
 

@@ -11,7 +11,9 @@ import mmap
 import os
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -109,29 +111,81 @@ def put_away(x: NDArray[np.float32]) -> NDArray[np.float32]:
     return out
 
 
-def mapped(function: Callable[..., NDArray[np.float32]], *matrices: NDArray[np.float32]) -> NDArray[np.float32]:
+def mapped(
+    function: Callable[..., NDArray[np.float32]],
+    *matrices: NDArray[np.float32],
+    into: NDArray[np.float32] | None = None,
+) -> NDArray[np.float32]:
     """Apply a function of rows to matrices of as many rows, block by block; a large result is in a scratch file.
 
     Args:
         function: takes a block of each matrix and returns a row for each of theirs.
         matrices: the matrices, the widest first.
+        into: matrix for a large result, which may be one of the given ones; none for a new one.
 
     >>> mapped(lambda a, b: a + b, np.ones((3, 2), np.float32), np.ones((3, 1), np.float32)).tolist()
     [[2.0, 2.0], [2.0, 2.0], [2.0, 2.0]]
     """
-    first, *others = matrices
-    if len(first) <= rows_at_once(first):
+    first = matrices[0]
+    if len(first) <= rows_at_once(first, AT_ONCE):
         return function(*(np.asarray(part) for part in matrices))
-    out: NDArray[np.float32] | None = None
-    for begin, block in blocks(first):
-        at = slice(begin, begin + len(block))
-        made = function(block, *(np.asarray(other[at]) for other in others))
+    out = into
+    for begin, made in _by_blocks(function, matrices, AT_ONCE):
         out = matrix((len(first), made.shape[1])) if out is None else out
-        out[at] = made
-        for part in (out, *others):
-            drop(part)
+        out[begin : begin + len(made)] = made
+        drop(out)
     assert out is not None
     return out
+
+
+def added(
+    function: Callable[..., NDArray[Any]], *matrices: NDArray[np.float32], at_once: int = AT_ONCE
+) -> NDArray[np.float64]:
+    """Add up a function of blocks of rows in double precision, in the order of the blocks.
+
+    Args:
+        function: takes a block of each matrix and returns an array, of the same shape for all blocks.
+        matrices: matrices of as many rows, at least one.
+        at_once: bytes of a block of the first matrix.
+
+    >>> added(lambda a: a.sum(axis=0), np.ones((3, 2), np.float32)).tolist()
+    [3.0, 3.0]
+    """
+    total: NDArray[np.float64] | None = None
+    for _, made in _by_blocks(function, matrices, at_once):
+        total = made.astype(np.float64) if total is None else np.add(total, made, out=total)
+    assert total is not None
+    return total
+
+
+def _by_blocks(
+    function: Callable[..., NDArray[Any]], matrices: tuple[NDArray[Any], ...], at_once: int
+) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Results of a function of blocks of rows, in order; a thread for each core has a block in work."""
+    from dssl.kernels.compile import usable_threads
+
+    step = rows_at_once(matrices[0], at_once)
+    starts = range(0, len(matrices[0]), step)
+
+    def result(begin: int) -> NDArray[Any]:
+        return function(*(np.asarray(part[begin : begin + step]) for part in matrices))
+
+    number = min(usable_threads(), len(starts))
+    if number < 2:
+        for begin in starts:
+            yield begin, result(begin)
+            for part in matrices:
+                drop(part)
+        return
+    with ThreadPoolExecutor(number) as pool:
+        waiting = deque((begin, pool.submit(result, begin)) for begin in starts[:number])
+        for begin in (*starts[number:], *[-1] * number):
+            first, future = waiting.popleft()
+            yield first, future.result()
+            for part in matrices:
+                drop(part)
+            if begin >= 0:
+                waiting.append((begin, pool.submit(result, begin)))
 
 
 def take_columns(x: NDArray[np.float32], begin: int, end: int) -> NDArray[np.float32]:
