@@ -97,3 +97,30 @@ def test_a_part_of_the_table_runs_from_the_graph_to_the_files_and_is_not_done_tw
     assert "60% labels" in page and "20/class labels" not in page
     with pytest.raises(ConfigError, match="unknown budget '61%'; use 60%, 5%, 1%"):
         reproduce("regret", Options(datasets=(TINY,), budgets=("61%",)), tmp_path)
+
+
+def test_the_default_is_compared_with_the_best_of_other_rows_in_each_cell() -> None:
+    means = {
+        "60%": {"cora": {"dssl 64": 80.0, "raw 64": 78.0, "hops 64": 81.5, "hops 256": 85.0, "dgi": 70.0}},
+        "5%": {"cora": {"dssl 64": 70.0, "raw 64": 60.0}, "texas": {"dssl 64": 50.0, "raw 64": 50.5, "dgi": 40.0}},
+    }
+    widths = {(graph, row): 256 if "256" in row else 64 for found in means.values() for graph in found for row in (
+        "dssl 64", "raw 64", "hops 64", "hops 256", "dgi")}  # fmt: skip
+    page = regret.markdown(regret.Scores(means, widths), notes=[], remarks=[])
+    start = "| the graphs of the design | 60% | dssl 64 |"
+    assert f"{start} training-free, 64 columns | 1 | 0 | 0 | -1.5 (cora, 60%) | -1.5 |" in page
+    assert f"{start} training-free, any width | 1 | 0 | 0 | -5.0 (cora, 60%) | -5.0 |" in page
+    assert f"{start} other trained methods, 64 columns | 1 | 1 | 1 | +10.0 (cora, 60%) | +10.0 |" in page
+    few = (
+        "| the graphs of the design | 5% | dssl 64 | training-free, 64 columns | 2 | 1 | 2 | -0.5 (texas, 5%) | +4.8 |"
+    )
+    assert few in page
+    assert "dssl 512" not in page
+
+
+def test_rows_with_few_graphs_are_not_ranked() -> None:
+    graphs = ("cora", "texas", "chameleon")
+    means = {"60%": {graph: {"full": 70.0, **({"one": 75.0} if graph == "cora" else {})} for graph in graphs}}
+    widths = {(graph, row): 64 for graph in graphs for row in ("full", "one")}
+    section = regret.markdown(regret.Scores(means, widths), notes=[], remarks=[]).split("## Any width")[0]
+    assert section.index("| full |") < section.index("not ranked") < section.index("| one |")

@@ -68,11 +68,12 @@ class Row:
 
 
 def rows() -> list[Row]:
-    """All rows: the default at three widths, its closed form, every method on raw features and on topics, baselines."""
+    """All rows: the default and its closed form at three widths, every method on raw features and topics, baselines."""
     found = [Row(f"dssl {dim}", {"dim": dim}) for dim in (64, 128, 512)]
     found += [
         Row("dssl, trained part", {"dim": WIDTH}, view="trained"),
         Row("closed form", {"dim": WIDTH, "epochs": 0}),
+        *(Row(f"closed form {dim}", {"dim": dim, "epochs": 0}) for dim in (128, 512)),
     ]
     for method in METHODS:
         if method != "dssl":
@@ -231,21 +232,74 @@ def markdown(scores: Scores, *, notes: Sequence[str], remarks: Sequence[str], me
         "the graphs of the design": [graph for graph in every if graph in DESIGN],
         "the other graphs": [graph for graph in every if graph not in DESIGN],
     }
+    lines += _summary(scores, groups, [budget for budget in BUDGETS if budget in shown])
     for width, title in ((WIDTH, f"{WIDTH} columns"), (None, "Any width")):
         regrets = {measure: scores.regret(measure, width=width) for measure in shown}
         for group, members in groups.items():
-            table = _table(regrets, set(members))
-            if table:
-                header = ["row", *(MEASURES[measure] for measure in shown)]
+            ranked, partial = _table(regrets, set(members))
+            header = ["row", *(MEASURES[measure] for measure in shown)]
+            if ranked:
                 lines += ["", f"## {title}, {group}", "", f"{len(members)} graphs: {', '.join(members)}.", ""]
-                lines += markdown_rows(header, table)
+                lines += markdown_rows(header, ranked)
+            if partial:
+                lines += ["", "Rows on fewer than half of these graphs, which are not ranked:", ""]
+                lines += markdown_rows(header, partial)
     if remarks:
         lines += ["", "## In words", "", *(f"- {remark}" for remark in remarks)]
     return "\n".join(lines) + "\n"
 
 
-def _table(regrets: Mapping[str, Mapping[str, Mapping[str, float]]], members: set[str]) -> list[list[str]]:
-    """A line per row, mean / largest regret for each measure; the rows in order of their mean over measures."""
+def _summary(scores: Scores, groups: Mapping[str, Sequence[str]], budgets: Sequence[str]) -> list[str]:
+    """The default against the best of other rows: cells (a graph with a label budget) ahead, within 1, worst, mean."""
+    every = {row.name: row for row in rows()}
+    free = {name for name, row in every.items() if row.baseline}
+    others = {name for name, row in every.items() if row.method}
+    comparisons: list[tuple[str, str, set[str], int | None]] = [
+        ("dssl 64", f"training-free, {WIDTH} columns", free, WIDTH),
+        ("dssl 64", "training-free, any width", free, None),
+        ("dssl 64", f"other trained methods, {WIDTH} columns", others, WIDTH),
+        ("dssl 64", "other trained methods, any width", others, None),
+        ("dssl 64", "its closed form", {"closed form"}, None),
+        ("dssl 512", "all other rows", set(every) - {"dssl 512"}, None),
+    ]
+    lines = []
+    for group, members in groups.items():
+        for labels in (budgets[:1], budgets[1:]):
+            for own, title, names, width in comparisons:
+                found = {
+                    (graph, budget): means[own] - max(best)
+                    for budget in labels
+                    for graph, means in scores.means[budget].items()
+                    if graph in members
+                    and own in means
+                    and (
+                        best := [
+                            mean
+                            for row, mean in means.items()
+                            if row in names and (width is None or scores.widths[graph, row] <= width)
+                        ]
+                    )
+                }
+                if found:
+                    values, (graph, budget) = list(found.values()), min(found, key=lambda cell: found[cell])
+                    figures = [len(values), sum(value > 0 for value in values), sum(value >= -1 for value in values)]
+                    worst = f"{min(values):+.1f} ({graph}, {budget})"
+                    mean = f"{np.mean(values):+.1f}"
+                    lines.append([group, ", ".join(labels), own, title, *map(str, figures), worst, mean])
+    if not lines:
+        return []
+    header = ["graphs", "labels", "row", "against the best of", "cells", "ahead", "within 1", "worst", "mean"]
+    about = (
+        "Points of the row less those of the best other row, which is taken in each cell by its test accuracy. A cell "
+        "is a graph with a label budget."
+    )
+    return ["", "## The default against the others", "", about, "", *markdown_rows(header, lines)]
+
+
+def _table(
+    regrets: Mapping[str, Mapping[str, Mapping[str, float]]], members: set[str]
+) -> tuple[list[list[str]], list[list[str]]]:
+    """Lines with mean / largest regret for each measure, by their mean; those of rows with few graphs are apart."""
     cells: dict[str, dict[str, tuple[float, float, int]]] = {}
     for measure, by_row in regrets.items():
         for row, by_graph in by_row.items():
@@ -261,7 +315,11 @@ def _table(regrets: Mapping[str, Mapping[str, Mapping[str, float]]], members: se
         mean, largest, count = cells[row][measure]
         return f"{mean:.1f} / {largest:.1f}" + (f" ({count} graphs)" if count < most[measure] else "")
 
-    return [[row, *(text(row, measure) for measure in regrets)] for row in order]
+    lines: tuple[list[list[str]], list[list[str]]] = ([], [])
+    for row in order:
+        count = max(number for _, _, number in cells[row].values())
+        lines[2 * count < len(members)].append([row, *(text(row, measure) for measure in regrets)])
+    return lines
 
 
 def csv(scores: Scores) -> str:
