@@ -218,6 +218,16 @@ def test_tables_of_stored_records_say_how_many_seeds_a_cell_has_and_which_are_mi
     assert "- Not trained, for want of time (1 of 3 cells): `gae` on cora. `dssl reproduce published` without" in text
 
 
+def test_the_time_of_missing_cells_follows_their_rows_and_columns() -> None:
+    seconds = {("cora", "dgi"): 2.0, ("cora", "gae"): 4.0, ("pubmed", "dgi"): 60.0}
+    results = [
+        (Entry(Job(graph, method), graph, method), Record(key="", graph=graph, row=method, seconds=time))
+        for (graph, method), time in seconds.items()
+    ]
+    assert reproduce.expected_seconds(results, [("pubmed", "gae")]) == pytest.approx(120, rel=1e-6)
+    assert reproduce.expected_seconds([], [("pubmed", "gae")]) == 0
+
+
 def test_table_one_and_five_share_their_runs() -> None:
     assert reproduce.STUDIES["table1"].plan is reproduce.STUDIES["table5"].plan
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from dssl.errors import ConfigError, RunError, nearest, require
 from dssl.runtime import files
 from dssl.studies import charts, experiments, regret
@@ -189,7 +191,10 @@ def _coverage(made: Made) -> list[str]:
     if seeds:
         counts = sorted(Counter(seeds.values()).items(), reverse=True)
         number = ", ".join(f"{cells} with {count} seed{'' if count == 1 else 's'}" for count, cells in counts)
-        sentences.append(f"Cells of trainings: {number}.")
+        old = len({(entry.row, entry.column) for entry, record in made.results if record.outdated})
+        sentences.append(
+            f"Cells of trainings: {number}{f'; {old} of them by an earlier implementation' if old else ''}."
+        )
     absent: dict[str, list[str]] = {}
     for row, column in cells:
         if (row, column) not in seeds:
@@ -203,7 +208,31 @@ def _coverage(made: Made) -> list[str]:
             f"Not trained, for want of time ({sum(map(len, absent.values()))} of {len(cells)} cells): {where}. "
             f"`dssl reproduce {made.name}` without `--stored` trains them."
         )
+        seconds = expected_seconds(
+            made.results, [(row, column) for row, columns in absent.items() for column in columns]
+        )
+        if seconds:
+            sentences.append(
+                f"They would take about {_duration(seconds)} with one seed, by the times of the other cells of their "
+                "rows and columns."
+            )
     return sentences
+
+
+def expected_seconds(results: Results, cells: Sequence[tuple[str, str]]) -> float:
+    """Seconds that cells are expected to take: log seconds as a row's part and a column's part, by least squares."""
+    known = [(entry.row, entry.column, record.seconds) for entry, record in results if record.seconds > 0]
+    names = {name: at for at, name in enumerate(dict.fromkeys((k, part[k]) for part in known for k in (0, 1)))}
+    if not known:
+        return 0.0
+    design = np.zeros((len(known), len(names)))
+    for at, part in enumerate(known):
+        design[at, [names[k, part[k]] for k in (0, 1)]] = 1
+    logs = np.log([seconds for *_, seconds in known])
+    parts = np.linalg.lstsq(design, logs - logs.mean(), rcond=None)[0]
+    return float(
+        sum(np.exp(logs.mean() + sum(parts[names[key]] for key in enumerate(cell) if key in names)) for cell in cells)
+    )
 
 
 def _time(records: Sequence[Record]) -> list[str]:
@@ -211,9 +240,13 @@ def _time(records: Sequence[Record]) -> list[str]:
     seconds = sum(record.seconds for record in records)
     if not seconds:
         return []
-    minutes = round(seconds / 60)
-    time = f"{seconds / 3600:.1f} hours" if seconds >= 3600 else f"{minutes} minute{'' if minutes == 1 else 's'}"
+    time = _duration(seconds)
     return [f"The {len(records)} records of this table took {time} one after the other: training and evaluation."]
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    return f"{seconds / 3600:.1f} hours" if seconds >= 3600 else f"{minutes} minute{'' if minutes == 1 else 's'}"
 
 
 def _table(plan: Callable[[Options], list[Entry]], build: tables.Build) -> Study:
