@@ -220,11 +220,8 @@ def test_tables_of_stored_records_say_how_many_seeds_a_cell_has_and_which_are_mi
 
 def test_the_time_of_missing_cells_follows_their_rows_and_columns() -> None:
     seconds = {("cora", "dgi"): 2.0, ("cora", "gae"): 4.0, ("pubmed", "dgi"): 60.0}
-    results = [
-        (Entry(Job(graph, method), graph, method), Record(key="", graph=graph, row=method, seconds=time))
-        for (graph, method), time in seconds.items()
-    ]
-    assert reproduce.expected_seconds(results, [("pubmed", "gae")]) == pytest.approx(120, rel=1e-6)
+    known = [Record(key="", graph=graph, row=method, seconds=time) for (graph, method), time in seconds.items()]
+    assert reproduce.expected_seconds(known, [("pubmed", "gae")]) == pytest.approx(120, rel=1e-6)
     assert reproduce.expected_seconds([], [("pubmed", "gae")]) == 0
 
 

@@ -22,7 +22,7 @@ from dssl.studies.entries import Entry, Results
 from dssl.studies.experiments import Job
 from dssl.studies.paper import figures, kinds, plans, tables
 from dssl.studies.paper.plans import Options
-from dssl.studies.records import Record
+from dssl.studies.records import Record, records
 
 QUICK_NOTE = (
     "**Made with `--quick`**: ten epochs, three splits, one seed, small graphs. It shows that everything works; the "
@@ -208,30 +208,36 @@ def _coverage(made: Made) -> list[str]:
             f"Not trained, for want of time ({sum(map(len, absent.values()))} of {len(cells)} cells): {where}. "
             f"`dssl reproduce {made.name}` without `--stored` trains them."
         )
-        seconds = expected_seconds(
-            made.results, [(row, column) for row, columns in absent.items() for column in columns]
-        )
+        jobs = {(entry.row, entry.column): (entry.job.graph, entry.job.row) for entry in made.planned}
+        missing = [jobs[row, column] for row, columns in absent.items() for column in columns]
+        seconds = expected_seconds(records(made.out / "runs"), missing)
         if seconds:
             sentences.append(
-                f"They would take about {_duration(seconds)} with one seed, by the times of the other cells of their "
-                "rows and columns."
+                f"They would take about {_duration(seconds)} with one seed, by the times of all stored trainings of "
+                "their methods and on their graphs."
             )
     return sentences
 
 
-def expected_seconds(results: Results, cells: Sequence[tuple[str, str]]) -> float:
-    """Seconds that cells are expected to take: log seconds as a row's part and a column's part, by least squares."""
-    known = [(entry.row, entry.column, record.seconds) for entry, record in results if record.seconds > 0]
-    names = {name: at for at, name in enumerate(dict.fromkeys((k, part[k]) for part in known for k in (0, 1)))}
+def expected_seconds(known: Sequence[Record], cells: Sequence[tuple[str, str]]) -> float:
+    """Seconds that cells, a graph and a row each, are expected to take, from records of others.
+
+    Log seconds are the sum of a graph's and a row's part, by least squares.
+    """
+    known = [record for record in known if record.seconds > 0 and not record.baseline and not record.hide_links]
     if not known:
         return 0.0
-    design = np.zeros((len(known), len(names)))
-    for at, part in enumerate(known):
-        design[at, [names[k, part[k]] for k in (0, 1)]] = 1
-    logs = np.log([seconds for *_, seconds in known])
+    pairs = [(record.graph, record.row) for record in known]
+    names = {name: at for at, name in enumerate(dict.fromkeys(part for pair in pairs for part in enumerate(pair)))}
+    design = np.zeros((len(pairs), len(names)))
+    for at, pair in enumerate(pairs):
+        design[at, [names[part] for part in enumerate(pair)]] = 1
+    logs = np.log([record.seconds for record in known])
     parts = np.linalg.lstsq(design, logs - logs.mean(), rcond=None)[0]
     return float(
-        sum(np.exp(logs.mean() + sum(parts[names[key]] for key in enumerate(cell) if key in names)) for cell in cells)
+        sum(
+            np.exp(logs.mean() + sum(parts[names[part]] for part in enumerate(cell) if part in names)) for cell in cells
+        )
     )
 
 
