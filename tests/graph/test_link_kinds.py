@@ -10,6 +10,7 @@ from dssl.errors import GraphError, RunError
 from dssl.graph import Graph
 from dssl.graph.kinds import given_arcs
 from dssl.graph.link_kinds import LinkKinds
+from dssl.graph.link_mixture import once
 from tests.graph.test_link_mixture import stars
 
 
@@ -92,3 +93,33 @@ def test_known_kinds_are_targets_without_smoothing() -> None:
     sure = 20 * torch.eye(2)[graph.kinds.tolist()]
     batch = full_batch(graph.replace(x=np.eye(graph.num_nodes, 3, dtype=np.float32)), torch.device("cpu"))
     assert float(teacher.loss(batch, lambda _start, _end: sure)) < 1e-6
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_context_is_the_sum_up_to_one_over_the_other_links_of_both_ends(directed: bool) -> None:
+    graph, _ = partly(directed=directed)
+    found = LinkKinds(graph, 3)
+    indptr, indices = once(graph)
+    start, end = np.repeat(np.arange(graph.num_nodes), np.diff(indptr)), indices
+    for link in (0, 7, len(end) - 1):
+        contexts = found.context(np.array([link]))
+        for reading, ends in enumerate([(start[link], end[link]), (end[link], start[link])][: 1 if directed else 2]):
+            wanted = []
+            for node in ends:
+                sums = np.zeros((2, 3))
+                for other in set(range(len(end))) - {link}:
+                    sums[0] += found.posteriors[other] * (start[other] == node)
+                    sums[1] += found.posteriors[other] * (end[other] == node)
+                wanted += list(np.minimum(sums, 1).reshape(-1) if directed else np.minimum(sums.sum(axis=0), 1))
+            np.testing.assert_allclose(contexts[reading][0], wanted, atol=1e-3)
+
+
+def test_context_finds_kinds_that_descriptions_do_not_show() -> None:
+    """Chains whose links alternate between two kinds; features are noise."""
+    start = np.arange(600)
+    graph = Graph.from_edges(start, start + 1, directed=True, x=np.random.default_rng(0).normal(size=(601, 8)))
+    reason = start % 2
+    shown = np.random.default_rng(1).random(600) < 0.5
+    graph = graph.replace(kinds=np.where(shown, reason, -1).astype(np.int32), kind_names=("even", "odd"))
+    found = LinkKinds(graph, 2).posteriors.argmax(axis=1)
+    assert (found == reason)[~shown].mean() > 0.7

@@ -104,7 +104,7 @@ def test_context_is_the_sum_up_to_one_over_the_other_links_of_both_ends() -> Non
         count, readings = len(end), 1 if one.directed else 2
         shares = found._shares.reshape(count, readings, 3)
         numbers = np.array([0, 7, count - 1])
-        contexts = found._context(numbers, start[numbers], end[numbers].astype(np.int64))
+        contexts = found._context(numbers)
         for row, link in enumerate(numbers):
             for reading in range(readings):
                 ends = (start[link], end[link]) if reading == 0 else (end[link], start[link])

@@ -36,6 +36,7 @@ Places = NDArray[np.int64]
 
 COMPONENTS = 64
 CLIP = 5.0  # deviations
+VARIATES, RIDGE, SPREAD = 32, 0.3, 2.0  # of canonical variates
 PAIR = (
     "log common neighbours",
     "log common neighbours over degree",
@@ -222,6 +223,51 @@ class Scaling:
         """Return scaled columns."""
         found: Floats = np.clip((columns - self.mean) * self.factor, -self.limit, self.limit)
         return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Canonical:
+    """Directions in which the links (pair, roles) and the features (overlap, components) of a description agree.
+
+    Canonical variates of both sides, with ridge, each multiplied by its correlation: topics that have no relation to
+    the place of a link in the graph count for little. They have a total variance of `SPREAD` squared.
+
+    Args:
+        scaling: of the columns.
+        matrix: from columns to variates of both sides, shape ``(D, 2 d)``.
+    """
+
+    scaling: Scaling
+    matrix: Floats
+
+    @classmethod
+    def fit(cls, columns: Floats, widths: dict[str, int]) -> Canonical:
+        """Fit the variates of four blocks, of which the first two are of the links; see `Scaling.fit`."""
+        scaling = Scaling.fit(columns, widths, {name: float(np.sqrt(width)) for name, width in widths.items()})
+        values = scaling(columns).astype(np.float64)
+        values -= values.mean(axis=0)
+        split = widths["pair"] + widths["roles"]
+        joint = values.T @ values / max(len(values), 1)
+        left, right = (_inverse_root(joint[side, side]) for side in (slice(split), slice(split, None)))
+        first, correlation, second = np.linalg.svd(left @ joint[:split, split:] @ right, full_matrices=False)
+        number = min(VARIATES, correlation.size)
+        matrix = np.zeros((len(joint), 2 * number))
+        matrix[:split, :number] = left @ first[:, :number] * correlation[:number]
+        matrix[split:, number:] = right @ second[:number].T * correlation[:number]
+        spread = np.sqrt(np.einsum("ij,ik,kj->", matrix, joint, matrix))
+        return cls(scaling, np.asarray(SPREAD / max(spread, 1e-12) * matrix, np.float32))
+
+    def __call__(self, columns: Floats) -> Floats:
+        """Return the variates of both sides."""
+        found: Floats = self.scaling(columns) @ self.matrix
+        return found
+
+
+def _inverse_root(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The inverse root of a covariance matrix to whose diagonal `RIDGE` of its mean was added."""
+    ridge = max(RIDGE * float(np.trace(covariance)) / len(covariance), 1e-12)
+    value, vector = np.linalg.eigh(covariance + ridge * np.eye(len(covariance)))
+    return np.asarray(vector / np.sqrt(value) @ vector.T)
 
 
 def directions(components: Floats) -> Floats:

@@ -1,7 +1,9 @@
 """Kinds of links predicted from their descriptions: the links of a known kind teach a logistic regression.
 
 A link of a known kind keeps it. The others get a probability of each kind. A link of an undirected graph is read from
-both ends, and the probabilities are averaged.
+both ends, and the probabilities are averaged. Two rounds of *context* follow: for either end, whether its other links
+have each kind, known or predicted (the sum of their probabilities, at most 1; in a directed graph apart for links that
+leave and reach it). The regression is fitted again with these columns.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from dssl.graph.link_mixture import BLOCK, SAMPLE, once
 from dssl.runtime.scale import IN_MEMORY, Scale
 
 STRENGTH = 30.0  # inverse of the penalty; columns of a block have a total variance of 1
+ROUNDS = 2  # of context
 
 
 class LinkKinds:
@@ -57,12 +60,17 @@ class LinkKinds:
         if taught.size > SAMPLE:
             taught = np.sort(rng.stream(seed, "taught kinds").choice(taught, SAMPLE, replace=False))
         self._readings = 1 if graph.directed else 2
-        self._fit(taught, kinds[taught])
         self.posteriors = np.zeros((count, size), np.float32)
-        for begin in range(0, count, BLOCK):
-            links = np.arange(begin, min(begin + BLOCK, count))
-            self.posteriors[begin : begin + links.size, self._classes] = self._predicted(links)
-        self.posteriors[self.known] = np.eye(size, dtype=np.float32)[kinds[self.known]]
+        self._sums: tuple[Floats, Floats] | None = None
+        for _ in range(ROUNDS + 1):
+            self._fit(taught, kinds[taught])
+            found = np.zeros_like(self.posteriors)
+            for begin in range(0, count, BLOCK):
+                links = np.arange(begin, min(begin + BLOCK, count))
+                found[begin : begin + links.size, self._classes] = self._predicted(links)
+            found[self.known] = np.eye(size, dtype=np.float32)[kinds[self.known]]
+            self.posteriors = found
+            self._sums = self._summed()
 
     def numbers(self, start: NDArray[np.int64], end: NDArray[np.int64]) -> Places:
         """Return the numbers of the links between positions, either way; −1 where there is none, shape ``(M,)``."""
@@ -76,13 +84,40 @@ class LinkKinds:
 
     def _columns(self, links: Places) -> list[Floats]:
         start, end = self._ends(links)
-        return [self._description.columns(*ends) for ends in ((start, end), (end, start))[: self._readings]]
+        found = [self._description.columns(*ends) for ends in ((start, end), (end, start))[: self._readings]]
+        if self._sums is None:
+            return found
+        return [np.hstack(each) for each in zip(found, self.context(links), strict=True)]
+
+    def context(self, links: Places) -> list[Floats]:
+        """Return the sums of the probabilities over the other links of both ends, at most 1, for each reading."""
+        assert self._sums is not None
+        leaving, reaching = self._sums
+        (start, end), own = self._ends(links), self.posteriors[links]
+        if self._readings == 2:
+            both = leaving + reaching
+            sides = [both[start] - own, both[end] - own]
+            return [np.clip(np.hstack(order), 0, 1) for order in (sides, sides[::-1])]
+        sides = [leaving[start] - own, reaching[start], leaving[end], reaching[end] - own]
+        return [np.clip(np.hstack(sides), 0, 1)]
+
+    def _summed(self) -> tuple[Floats, Floats]:
+        """Sums by node of the probabilities of the links that leave and that reach it."""
+        from dssl.kernels.arcs import add_rows
+
+        sums = [np.zeros((self._description.links.num_nodes, self.posteriors.shape[1]), np.float32) for _ in range(2)]
+        for begin in range(0, len(self.posteriors), BLOCK):
+            links = np.arange(begin, min(begin + BLOCK, len(self.posteriors)))
+            for out, nodes in zip(sums, self._ends(links), strict=True):
+                add_rows(out, nodes, self.posteriors[links])
+        return sums[0], sums[1]
 
     def _fit(self, links: Places, kinds: NDArray[np.int32]) -> None:
         from sklearn.linear_model import LogisticRegression
 
         columns = np.concatenate(self._columns(links))
         widths = {name: len(block) for name, block in self._description.blocks.items()}
+        widths |= {"context": columns.shape[1] - sum(widths.values())} if self._sums else {}
         self._scaling = Scaling.fit(columns, widths)
         self._model = LogisticRegression(C=STRENGTH, max_iter=500)
         self._model.fit(self._scaling(columns), np.tile(kinds, self._readings))

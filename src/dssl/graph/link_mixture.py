@@ -10,8 +10,8 @@ and expectation maximisation weights both. Otherwise a reason that joins two kin
 A round of *context* adds columns: for either end, whether its other links have each group, as their first end and as
 their second (the sum of their posteriors, at most 1), and fits again. The mixture is fitted to a sample of links, and
 then applied to all links by blocks. The result is one posterior per link, the same for both directions of an undirected
-one. Of directed graphs with at most `SEVERAL` links, it is the consensus of several mixtures
-(`dssl.graph.link_consensus`).
+one. Of directed graphs with at most `SEVERAL` links, it is the consensus of several mixtures of 2K components
+(`dssl.graph.link_consensus`). Half of them use canonical variates of the description in place of its blocks.
 
 Where the features alone form clear groups of pairs (K groups explain more than `CLEAR` of the variance of the
 components), the other blocks are left out: they would only add noise.
@@ -28,7 +28,7 @@ from scipy.special import logsumexp
 from dssl import rng
 from dssl.graph import Graph
 from dssl.graph.link_consensus import FINE, consensus
-from dssl.graph.link_description import Floats, LinkDescription, Places, Scaling
+from dssl.graph.link_description import Canonical, Floats, LinkDescription, Places, Scaling
 from dssl.runtime import out_of_core
 from dssl.runtime.scale import IN_MEMORY, Scale
 
@@ -39,7 +39,8 @@ STARTS, ITERATIONS, HARD = 4, 60, 8
 TOLERANCE = 1e-4  # of the mean log-likelihood, where the iteration ends
 CANDIDATES = 8  # links tried for each further centre: greedy k-means++
 ROUNDS = 4
-MEMBERS, SEVERAL = 4, 50_000  # mixtures of which the consensus is taken, in graphs with at most so many links
+MEMBERS, SEVERAL = 8, 50_000  # mixtures of which the consensus is taken, in graphs with at most so many links
+FEWER, FINER = 10_000, 2  # links that each of them is fitted to; its components per group
 # Square roots of the total variances of blocks; chosen on six packages of Python code, as is the limit of the context.
 WEIGHTS = {"pair": 1.4, "roles": 0.7, "overlap": 2.0}
 SMALLEST = np.float32(-60)  # logarithm of a posterior
@@ -180,44 +181,65 @@ class LinkGroups:
         self, graph: Graph, size: int, *, seed: int = 0, rounds: int | None = None, scale: Scale = IN_MEMORY
     ) -> None:
         rounds = (ROUNDS if scale.in_memory else 0) if rounds is None else rounds
-        self._size, self._readings = size, 1 if graph.directed else 2
+        self._readings = 1 if graph.directed else 2
         self._description = LinkDescription(graph, seed=seed, scale=scale)
         self._indptr, self._indices = once(self._description.links)
         count = self._indices.size
-        draw = rng.stream(seed, "link sample")
-        sample = np.arange(count) if count <= SAMPLE else np.sort(draw.choice(count, SAMPLE, replace=False))
-        self._shares = out_of_core.matrix((count, self._readings * size))
         self._pairs = self._pair_columns(count)
-        self._sums: tuple[Floats, Floats] | None = None
-        if count and "components" in self._description.blocks and self._explained(sample, seed) > CLEAR:
+        self._base: Floats | None = None
+        self._context_scaling: Scaling | None = None
+        draw = rng.stream(seed, "link sample")
+        sample = _drawn(count, SAMPLE, draw)
+        if count and "components" in self._description.blocks and self._explained(sample, size, seed) > CLEAR:
             rounds, self._description.blocks = 0, {"components": self._description.blocks["components"]}
-        several = graph.directed and rounds > 0 and size > 1 and FINE * size <= count <= SEVERAL
-        found = [self._member(sample, rounds, seed, number) for number in range(MEMBERS if several else min(count, 1))]
+        several = graph.directed and rounds > 0 and size > 1 and max(FINE) * size <= count <= SEVERAL
         self.blocks = self._description.blocks
-        self.posteriors = found[0] if found else np.zeros((0, size), np.float32)
+        self._size = FINER * size if several else size
+        self._shares = out_of_core.matrix((count, self._readings * self._size))
         if several:
+            members = [
+                self._member(_drawn(count, FEWER, draw), rounds, seed, number, held=True) for number in range(MEMBERS)
+            ]
             ends = self._ends(np.arange(count))
-            self.posteriors = consensus(found, *ends, nodes=graph.num_nodes, seed=seed)
+            self.posteriors = consensus(members, *ends, nodes=graph.num_nodes, size=size, seed=seed)
+        else:
+            self.posteriors = self._member(sample, rounds, seed, 0) if count else np.zeros((0, size), np.float32)
 
-    def _member(self, sample: Places, rounds: int, seed: int, number: int) -> Floats:
-        """Fit one mixture with rounds of context, and return its posteriors, ``(L, K)``."""
+    def _member(self, sample: Places, rounds: int, seed: int, number: int, *, held: bool = False) -> Floats:
+        """Fit one mixture with rounds of context, and return its posteriors, ``(L, C)``; odd ones use variates.
+
+        Args:
+            sample: links that it is fitted to.
+            rounds: rounds of context.
+            seed: seed of the starts.
+            number: number of the mixture.
+            held: whether the descriptions of all links are held in memory.
+        """
+        widths = {name: len(names) for name, names in self.blocks.items()}
+        self._base = None
+        columns = self._columns(sample)
+        variates = number % 2 and {"overlap", "components"} <= set(widths)
+        flat = columns.reshape(-1, columns.shape[-1])
+        self._scaling = Canonical.fit(flat, widths) if variates else Scaling.fit(flat, widths, WEIGHTS)
+        if held:
+            self._base = self._scaling(self._columns(np.arange(self._indices.size)))
         for turn in range(rounds + 1):
-            self._with_context = turn > 0
-            columns = self._columns(sample)
-            widths = {name: len(names) for name, names in self._description.blocks.items()}
-            widths |= {"context": 4 * self._size} if turn else {}
-            self._scaling = Scaling.fit(columns.reshape(-1, columns.shape[-1]), widths, WEIGHTS)
-            known = self._shares_of(sample) if turn else None
-            mixture = fit(self._scaling(columns), self._size, seed=seed, number=number, shares=known)
+            self._context_scaling = None
+            known = None
+            if turn:
+                context = self._context(sample)
+                flat = context.reshape(-1, context.shape[-1])
+                self._context_scaling = Scaling.fit(flat, {"context": context.shape[-1]})
+                known = self._shares_of(sample)
+            mixture = fit(self._described(sample), self._size, seed=seed, number=number, shares=known)
             self._mixture, self.likelihood = mixture
             self._apply()
         return np.asarray(self._shares.reshape(-1, self._readings, self._size).sum(axis=1))
 
     def sample(self, count: int, draw: np.random.Generator) -> tuple[Floats, Places]:
         """Return scaled descriptions of at most so many links, ``(R, M, D)``, and their first ends, ``(M,)``."""
-        total = self._indices.size
-        links = np.arange(total) if total <= count else np.sort(draw.choice(total, count, replace=False))
-        return (self._scaling(self._columns(links)) if total else np.zeros((1, 0, 1), np.float32)), self._ends(links)[0]
+        links = _drawn(self._indices.size, count, draw)
+        return (self._described(links) if links.size else np.zeros((1, 0, 1), np.float32)), self._ends(links)[0]
 
     def numbers(self, start: NDArray[np.int64], end: NDArray[np.int64]) -> Places:
         """Return the numbers of the links between positions, either way; −1 where there is none, shape ``(M,)``."""
@@ -226,7 +248,7 @@ class LinkGroups:
         forth = places(self._indptr, self._indices, start, end)
         return np.where(forth >= 0, forth, places(self._indptr, self._indices, end, start))
 
-    def _explained(self, links: Places, seed: int) -> float:
+    def _explained(self, links: Places, size: int, seed: int) -> float:
         """Fraction of the variance of the components of both ends that K groups by k-means explain."""
         width = len(self._description.blocks["components"])
         values = self._columns(links)[:, :, -width:]
@@ -234,7 +256,7 @@ class LinkGroups:
         lengths = np.square(values).sum(axis=2)
         if not lengths.any():
             return 0.0
-        centres = _start(values, self._size, rng.stream(seed, "clear groups")).mean
+        centres = _start(values, size, rng.stream(seed, "clear groups")).mean
         apart = lengths[:, :, None] - 2 * values @ centres.T + np.square(centres).sum(axis=1)
         return float(1 - apart.min(axis=(0, 2)).sum() / lengths[0].sum())
 
@@ -242,15 +264,20 @@ class LinkGroups:
         return np.searchsorted(self._indptr, links, side="right") - 1, self._indices[links].astype(np.int64)
 
     def _columns(self, links: Places) -> Floats:
-        """Descriptions of links, with their context after the first round, shape ``(R, M, D)``."""
+        """Descriptions of links before scaling, shape ``(R, M, D)``."""
         start, end = self._ends(links)
         pair = out_of_core.rows(self._pairs, links)
         found = [self._description.columns(start, end, pair=pair)]
         if self._readings == 2:
             found.append(self._description.columns(end, start, pair=self._description.turned(pair)))
-        if self._sums is not None and self._with_context:
-            found = [np.hstack(pair) for pair in zip(found, self._context(links, start, end), strict=True)]
         return np.stack(found)
+
+    def _described(self, links: Places) -> Floats:
+        """Scaled descriptions of links, with their context after the first round, shape ``(R, M, D)``."""
+        base = self._scaling(self._columns(links)) if self._base is None else self._base[:, links]
+        if self._context_scaling is None:
+            return base
+        return np.concatenate([base, self._context_scaling(self._context(links))], axis=2)
 
     def _pair_columns(self, count: int) -> Floats:
         """The columns of pairs of all links, by blocks: they cost most, and every round needs them."""
@@ -261,16 +288,16 @@ class LinkGroups:
             out_of_core.drop(out)
         return out
 
-    def _context(self, links: Places, start: Places, end: Places) -> list[Floats]:
-        """Sums of the posteriors over the other links of both ends, at most 1, for each reading."""
-        assert self._sums is not None
+    def _context(self, links: Places) -> Floats:
+        """Sums of the posteriors over the other links of both ends, at most 1, shape ``(R, M, 4 K)``."""
         first, second = self._sums
+        start, end = self._ends(links)
         own = self._shares_of(links)
         turned = own[1] if self._readings == 2 else np.zeros_like(own[0])
         at_start = [first[start] - own[0], second[start] - turned]
         at_end = [first[end] - turned, second[end] - own[0]]
         sides = [np.clip(np.hstack(side), 0, 1) for side in (at_start, at_end)]
-        return [np.hstack(order) for order in (sides, sides[::-1])[: self._readings]]
+        return np.stack([np.hstack(order) for order in (sides, sides[::-1])[: self._readings]])
 
     def _shares_of(self, links: Places) -> Floats:
         rows = out_of_core.rows(self._shares, links).reshape(-1, self._readings, self._size)
@@ -284,7 +311,7 @@ class LinkGroups:
         sums = [np.zeros((nodes, self._size), np.float32) for _ in range(2)]
         for begin in range(0, self._indices.size, BLOCK):
             links = np.arange(begin, min(begin + BLOCK, self._indices.size))
-            shares, _ = shares_of(self._mixture.joint(self._scaling(self._columns(links))))
+            shares, _ = shares_of(self._mixture.joint(self._described(links)))
             self._shares[begin : begin + links.size] = shares.transpose(1, 0, 2).reshape(links.size, -1)
             ends = self._ends(links)
             for reading, part in enumerate(shares):
@@ -292,6 +319,11 @@ class LinkGroups:
                     add_rows(sums[side ^ reading], ends[side], part)
             out_of_core.drop(self._shares)
         self._sums = sums[0], sums[1]
+
+
+def _drawn(total: int, count: int, draw: np.random.Generator) -> Places:
+    """At most so many numbers below ``total``, ascending."""
+    return np.arange(total) if total <= count else np.sort(draw.choice(total, count, replace=False))
 
 
 def once(graph: Graph) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
