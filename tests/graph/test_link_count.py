@@ -21,11 +21,12 @@ def test_the_number_of_planted_reasons_is_found_within_one(seed: int) -> None:
     assert abs(count_groups(shared, seed=seed) - len(np.unique(reason))) <= 1
 
 
-def test_a_number_beyond_the_best_is_never_chosen_and_a_small_rise_does_not_count() -> None:
+def test_the_knee_is_farthest_above_the_line_from_the_first_to_the_highest_point() -> None:
     assert chosen([1.0, 5.0, 4.0, 3.0]) == 2
-    assert chosen([0.0, 9.4, 9.6, 10.0]) == 3
+    assert chosen([0.0, 4.0, 8.0, 9.6, 10.0]) == 3
+    assert chosen([0.0, 4.0, 8.0, 11.5, 12.0]) == 4
     assert chosen([2.0, 1.0]) == 1
-    assert chosen([]) == 1
+    assert chosen([2.0]) == chosen([]) == 1
 
 
 def test_links_of_held_out_nodes_are_not_fitted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dssl.graph import Graph
-from dssl.graph.link_description import LinkDescription, Scaling, directions
+from dssl.graph import Graph, link_description
+from dssl.graph.link_description import Canonical, LinkDescription, Scaling, directions
 from dssl.kernels import pairs
 from tests.graphs import random_graph
 
@@ -115,3 +115,33 @@ def test_directions_are_centred_unit_rows() -> None:
     wanted = values - values.mean(axis=0)
     np.testing.assert_allclose(directions(values), wanted / np.linalg.norm(wanted, axis=1)[:, None], atol=1e-5)
     assert not directions(np.ones((3, 2), np.float32)).any()
+
+
+def test_canonical_variates_have_the_correlations_of_the_textbook(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without ridge: variates of a side are uncorrelated, those of two sides have the canonical correlations."""
+    monkeypatch.setattr(link_description, "RIDGE", 0.0)
+    draw = np.random.default_rng(0)
+    shared = draw.normal(size=(4000, 2))
+    left = np.hstack([shared + 0.5 * draw.normal(size=(4000, 2)), draw.normal(size=(4000, 1))])
+    right = np.hstack([shared @ [[1, 1], [0, 1]] + 0.5 * draw.normal(size=(4000, 2)), draw.normal(size=(4000, 2))])
+    columns = np.hstack([left, right]).astype(np.float32)
+    widths = {"pair": 2, "roles": 1, "overlap": 2, "components": 2}
+    found = Canonical.fit(columns, widths)(columns)
+    assert found.shape == (4000, 6)
+    assert found.var(axis=0).sum() == pytest.approx(link_description.SPREAD**2, rel=0.01)
+    joint = np.cov(columns.T)
+    product = np.linalg.solve(joint[:3, :3], joint[:3, 3:]) @ np.linalg.solve(joint[3:, 3:], joint[3:, :3])
+    wanted = np.sqrt(np.sort(np.linalg.eigvals(product).real)[::-1].clip(0))
+    measured = np.corrcoef(found.T)
+    np.testing.assert_allclose(np.diag(measured[:3, 3:])[:2], wanted[:2], atol=0.02)
+    np.testing.assert_allclose(measured[:3, :3], np.eye(3), atol=0.02)
+    np.testing.assert_allclose(found.std(axis=0)[1] / found.std(axis=0)[0], wanted[1] / wanted[0], atol=0.02)
+
+
+def test_noise_on_one_side_counts_for_little() -> None:
+    draw = np.random.default_rng(0)
+    cause = draw.normal(size=(2000, 1))
+    columns = np.hstack([cause, draw.normal(size=(2000, 2)), cause, draw.normal(size=(2000, 3))]).astype(np.float32)
+    found = Canonical.fit(columns, {"pair": 1, "roles": 2, "overlap": 1, "components": 3})
+    weight = np.square(found.matrix).sum(axis=1)
+    assert weight[[0, 3]].min() > 20 * weight[[1, 2, 4, 5, 6]].max()

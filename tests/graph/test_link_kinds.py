@@ -123,3 +123,25 @@ def test_context_finds_kinds_that_descriptions_do_not_show() -> None:
     graph = graph.replace(kinds=np.where(shown, reason, -1).astype(np.int32), kind_names=("even", "odd"))
     found = LinkKinds(graph, 2).posteriors.argmax(axis=1)
     assert (found == reason)[~shown].mean() > 0.7
+
+
+def test_links_of_rare_kinds_count_for_more() -> None:
+    """The loss is a mean weighted by the root of one over the fraction of the kind."""
+    import torch
+
+    from dssl.methods.dssl.teacher import Teacher
+    from dssl.nn.batches import full_batch
+    from dssl.runtime.scale import IN_MEMORY
+
+    graph, _ = partly(1.1)
+    assert graph.kinds is not None
+    rare = np.where(np.arange(graph.num_arcs) % 9 == 0, 1, 0).astype(np.int32)
+    graph = graph.replace(kinds=rare)
+    teacher = Teacher(2, "kinds")
+    teacher.prepare(graph, graph, None, seed=0, scale=IN_MEMORY)
+    logits = torch.randn(graph.num_arcs, 2, generator=torch.Generator().manual_seed(0))
+    batch = full_batch(graph.replace(x=np.eye(graph.num_nodes, 3, dtype=np.float32)), torch.device("cpu"))
+    found = float(teacher.loss(batch, lambda _start, _end: logits))
+    weight = [np.mean(rare == kind) ** -0.5 for kind in rare]
+    losses = [-float(torch.log_softmax(row, 0)[kind]) for row, kind in zip(logits, rare.tolist(), strict=True)]
+    assert found == pytest.approx(np.average(losses, weights=weight), rel=1e-5)

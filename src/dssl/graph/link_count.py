@@ -2,7 +2,8 @@
 
 Mixtures of 1 to `MOST` components are fitted to the links of most nodes, and evaluated on the links that start at
 the others. The held-out likelihood rises steeply up to the number of groups, and then slowly, since groups are never
-exact Gaussians. The result is the smallest number with `ENOUGH` of the whole rise.
+exact Gaussians. The result is the knee of this curve: the number where it is farthest above the straight line from its
+first to its highest point, drawn to the last number.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from dssl.runtime.scale import IN_MEMORY, Scale
 MOST = 16
 LINKS = 10_000  # of a large graph that are used
 HELD_OUT = 0.3  # fraction of first ends
-ENOUGH = 0.95  # of the rise of the held-out likelihood
 
 
 def count_groups(graph: Graph, *, seed: int = 0, scale: Scale = IN_MEMORY) -> int:
@@ -46,12 +46,12 @@ def held_out_likelihoods(graph: Graph, *, seed: int = 0, scale: Scale = IN_MEMOR
 
 
 def chosen(likelihoods: list[float]) -> int:
-    """Return the smallest number of groups with `ENOUGH` of the rise from one group to the best number.
+    """Return the knee: the number k with the largest (l_k − l_1) / (max l − l_1) − (k − 1) / (n − 1).
 
     >>> chosen([10.0, 15.0, 19.8, 19.9, 20.0])
     3
     """
-    if not likelihoods:
+    rise = np.asarray(likelihoods) - likelihoods[0] if likelihoods else np.zeros(1)
+    if rise.max() <= 0:
         return 1
-    first, best = likelihoods[0], max(likelihoods)
-    return 1 + next(at for at, value in enumerate(likelihoods) if value >= first + ENOUGH * (best - first))
+    return 1 + int((rise / rise.max() - np.linspace(0, 1, rise.size)).argmax())

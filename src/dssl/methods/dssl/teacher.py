@@ -25,6 +25,7 @@ from dssl.runtime import distributed
 from dssl.runtime.scale import Scale
 
 DISTILLED = 8192  # links per step whose posterior is compared with the targets
+RARE = 0.5  # a link counts by the fraction of its kind to the power of minus this; otherwise rare kinds are not learned
 SMOOTHING = 0.1  # of groups as targets; without it posteriors end with no entropy (Texas: 0.07 of ln K)
 
 Floats = NDArray[np.float32]
@@ -44,6 +45,7 @@ class Teacher:
         self.num_factors, self.teach = num_factors, teach
         self._groups: LinkGroups | LinkKinds | None = None
         self._order = np.arange(num_factors)
+        self._weights = np.ones(num_factors, np.float32)  # of links whose target is each factor
 
     @property
     def ready(self) -> bool:
@@ -64,6 +66,9 @@ class Teacher:
         self._order = np.arange(self.num_factors)
         make = LinkKinds if self.teach == "kinds" else LinkGroups
         self._groups = make(given, self.num_factors, seed=seed, scale=scale) if given.num_arcs else None
+        if self._groups is not None and self.teach == "kinds":
+            fraction = self._groups.posteriors.mean(axis=0, dtype=np.float64)
+            self._weights = np.maximum(fraction, 1 / len(self._groups.posteriors)) ** -RARE
         if posteriors is None or self._groups is None or self.teach == "kinds":
             return
         arcs = np.linspace(0, graph.num_arcs - 1, min(graph.num_arcs, DISTILLED)).astype(np.int64)
@@ -82,6 +87,8 @@ class Teacher:
     def loss(self, batch: Batch, posteriors: Logits) -> Tensor:
         """Return the cross-entropy of the posteriors with the targets, a mean over (a sample of) the links.
 
+        With kinds it is a weighted mean: links of rare kinds count for more.
+
         Args:
             batch: the batch.
             posteriors: logits of the links from centres to nodes of the batch, given as positions in it.
@@ -92,6 +99,7 @@ class Teacher:
         logits = posteriors(*(torch.from_numpy(side).to(batch.device) for side in (start, end)))
         wanted = torch.from_numpy(targets).to(batch.device)
         smoothing = 0.0 if self.teach == "kinds" else SMOOTHING  # kinds are known, or predicted with a probability
-        summed = F.cross_entropy(logits, wanted, label_smoothing=smoothing, reduction="none").sum()
-        total, number = distributed.total(torch.stack([summed, summed.new_tensor(len(start))])).unbind()
+        weight = torch.from_numpy(np.asarray(targets @ self._weights, np.float32)).to(batch.device)
+        summed = (weight * F.cross_entropy(logits, wanted, label_smoothing=smoothing, reduction="none")).sum()
+        total, number = distributed.total(torch.stack([summed, weight.sum()])).unbind()
         return total / number.clamp_min(1)
