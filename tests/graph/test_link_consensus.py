@@ -32,8 +32,8 @@ def test_costs_are_those_of_the_formula(power: float) -> None:
     draw = np.random.default_rng(0)
     start, end = [0, 0, 1, 2, 3, 3, 4, 1], [1, 2, 3, 3, 4, 0, 0, 4]
     label = draw.permutation([0, 0, 0, 1, 1, 2, 2, 2]).tolist()
-    arrays = (np.array(values) for values in (start, end, label))
-    found = costs(*link_consensus._profiles(*arrays, np.arange(8), 5), power)
+    profiles = link_consensus._profiles(np.array(start), np.array(end), np.array(label), np.arange(8), 5)
+    found = costs(*profiles, power)
     each = [surroundings(link, start, end, label, 3) for link in range(8)]
     mean = [np.mean([each[link] for link in range(8) if label[link] == group], axis=0) for group in range(3)]
     for a in range(3):
@@ -48,7 +48,7 @@ def test_surroundings_of_a_sample_count_all_links() -> None:
     start, end, label = np.array([0, 0, 1, 2]), np.array([1, 2, 2, 0]), np.array([0, 1, 1, 0])
     profiles, number = link_consensus._profiles(start, end, label, np.array([0, 2]), 3)
     for group, link in enumerate((0, 2)):
-        np.testing.assert_allclose(profiles[group], surroundings(link, *(a.tolist() for a in (start, end, label)), 2))
+        np.testing.assert_allclose(profiles[group], surroundings(link, start.tolist(), end.tolist(), label.tolist(), 2))
     assert number.tolist() == [2, 2]
 
 
