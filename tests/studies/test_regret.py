@@ -92,6 +92,10 @@ def test_a_part_of_the_table_runs_from_the_graph_to_the_files_and_is_not_done_tw
     page = written[0].read_text()
     for part in ("60% labels", "20/class labels", "links (AUC)", "clusters (NMI)", "| spectral 64 |"):
         assert part in page
+    assert "have no record" not in page
+    more = Options(datasets=(TINY,), rows=("raw 64", "closed form", "dgi"), quick=True)
+    page = reproduce("regret", more, tmp_path, workers=1, stored=True)[0].read_text()
+    assert "trainings have no record; they would take about" in page
     narrow = Options(datasets=(TINY,), rows=("raw 64", "spectral 64"), budgets=("60%",), quick=True)
     page = reproduce("regret", narrow, tmp_path, workers=1)[0].read_text()
     assert "60% labels" in page and "20/class labels" not in page

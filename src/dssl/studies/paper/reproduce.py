@@ -172,7 +172,7 @@ def write_regret(made: Made) -> list[Path]:
     ]
     notes = [QUICK_NOTE, "", *notes] if made.options.quick else notes
     written = [made.out / f"{made.name}.md", made.out / f"{made.name}.csv"]
-    remarks = [*dict.fromkeys(made.failed), *_time(made.records)]
+    remarks = [*dict.fromkeys(made.failed), *_time(made.records), *_left(made)]
     page = regret.markdown(scores, notes=notes, remarks=remarks, measures=made.options.budgets)
     files.write_text(written[0], page)
     files.write_text(written[1], regret.csv(scores))
@@ -221,6 +221,18 @@ def _coverage(made: Made) -> list[str]:
                 "their methods and on their graphs."
             )
     return sentences
+
+
+def _left(made: Made) -> list[str]:
+    """A sentence on the planned trainings without a record, and the time that they would take."""
+    done = {record.key for record in made.records}
+    jobs = [job for job in experiments.jobs_by_key(e.job for e in made.planned).values() if not job.baseline]
+    missing = [(job.graph, job.row) for job in jobs if job.key not in done]
+    if not missing:
+        return []
+    seconds = expected_seconds(records(made.out / "runs"), missing)
+    time = f"; they would take about {_duration(seconds)} one after the other, by the times of all stored trainings"
+    return [f"{len(missing):,} of the table's {len(jobs):,} trainings have no record{time if seconds else ''}."]
 
 
 def expected_seconds(known: Sequence[Record], cells: Sequence[tuple[str, str]]) -> float:
