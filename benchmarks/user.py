@@ -272,7 +272,7 @@ def page(found: dict[str, Any]) -> str:
     if sizes := found.get("sizes", {}):
         lines += [
             "",
-            "`dssl fit` of smaller and larger graphs of the same kind, in the order of their size, in one run:",
+            "`dssl fit` of smaller and larger graphs of the same kind, each in a separate process:",
             "",
             "| nodes | transactions | seconds of processor | per 1,000 nodes, ms | of the clock | largest memory, MB |",
             "| --: | --: | --: | --: | --: | --: |",
