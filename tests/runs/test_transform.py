@@ -15,7 +15,7 @@ from dssl.config.schema import Config, GraphSettings
 from dssl.data.load import read_graph
 from dssl.errors import ConfigError, GraphError, RunError
 from dssl.model.embeddings import Embeddings
-from dssl.runs import transform, workflow
+from dssl.runs import run_folder, transform, workflow
 
 OLD, NEW = 700, 300
 SETTINGS = {"num_factors": 2, "dim": 16, "hidden_dim": 16, "epochs": 20, "seed": 0}
@@ -82,7 +82,7 @@ def auc(weeks: Weeks, old: Embeddings, new: Embeddings) -> float:
 def test_a_classifier_of_week_1_suits_the_new_nodes_of_week_2(weeks: Weeks, run: Path) -> None:
     notes: list[str] = []
     new = transform.embed_new(run, new_files(weeks), on_note=notes.append)
-    assert not notes
+    assert notes == ["50% of the edges are new: a fit on all files, then `dssl align`, learns from them too"]
     assert new.ids.to_pylist() == [f"c{i}" for i in range(OLD, OLD + NEW)]
     found = auc(weeks, transform.embed(run), new)
     joint = dssl.DSSL(**SETTINGS).fit(read_graph(weeks.config("all").graph)).embeddings_
@@ -139,6 +139,19 @@ def test_missing_parts_of_new_nodes_are_reported(weeks: Weeks, run: Path) -> Non
         "1 of 3 new nodes have no edges: their vectors come from their columns alone",
         "no edge connects a new node to the fitted graph; for another graph, add --separate",
     ]
+
+
+def test_many_new_edges_are_reported(weeks: Weeks, run: Path) -> None:
+    fitted = run_folder.read_graph(run, "").num_edges
+    nodes = weeks.folder / "many-nodes.csv"
+    nodes.write_text("id,size,age\nx,0.1,1\n")
+    for many in (False, True):
+        count = fitted // 8 if many else fitted // 10
+        edges = weeks.folder / "many.csv"
+        edges.write_text("payer,payee,amount\n" + "".join(f"x,c{i},1\n" for i in range(count)))
+        notes: list[str] = []
+        transform.embed_new(run, new_files(weeks, source=str(edges), nodes=str(nodes)), on_note=notes.append)
+        assert notes == ["11% of the edges are new: a fit on all files, then `dssl align`, learns from them too"] * many
 
 
 BAD = {

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 ENCODED = ("feature_columns", "column_types")  # options that the encoding of a fitted run replaces
 CUT = ("time_column", "until")  # options that belong to the files of the run
+MANY = 0.1  # fraction of new edges from which a new fit is better
 COLUMNS = tuple(name for name in FOR_FILES if name not in ("nodes", *CUT))
 
 
@@ -190,4 +191,7 @@ def _extended(folder: Path, options: GraphSettings, on_note: OnNote) -> tuple[Em
         on_note(f"{lone:,} of {new:,} new nodes have no edges: their vectors come from their columns alone")
     if lone < new and not ((source >= old) ^ (graph.indices >= old)).any():
         on_note("no edge connects a new node to the fitted graph; for another graph, add --separate")
+    if graph.num_edges - fitted.num_edges > MANY * graph.num_edges:
+        share = 1 - fitted.num_edges / graph.num_edges
+        on_note(f"{share:.0%} of the edges are new: a fit on all files, then `dssl align`, learns from them too")
     return model, graph, old
