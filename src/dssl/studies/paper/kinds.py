@@ -33,7 +33,7 @@ from dssl.studies.paper.plans import Options
 from dssl.studies.records import Record
 
 GRAPHS = ("python:rich", "python:networkx", "python:stdlib")
-TAUGHT = ("python:rich", "python:networkx", "python:optuna")
+TAUGHT = ("python:rich", "python:networkx", "python:optuna", "python:stdlib")
 FACTORS = 8
 WEIGHT = 8.0  # of the distillation: this study is about factors; chosen on seed 0 of python:rich and python:networkx
 HELD_OUT = 0.2
