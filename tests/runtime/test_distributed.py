@@ -172,7 +172,7 @@ def trained(settings: dict[str, Any]) -> tuple[list[dict[str, float]], dict[str,
 def test_the_loss_curve_is_that_of_one_process_and_the_weights_the_same_everywhere(
     batch_size: int, tmp_path: Path
 ) -> None:
-    settings = {"method": "dssl", "batch_size": batch_size, "epochs": 6, "num_factors": 3, "encoder": "gcn"}
+    settings = {"method": "dssl", "batch_size": batch_size, "epochs": 4, "num_factors": 3, "encoder": "gcn"}
     ((one, _, _),) = in_processes(trained, settings, folder=tmp_path, world=1)
     first, second = in_processes(trained, settings, folder=tmp_path)
     assert first[:2] == second[:2]

@@ -273,7 +273,7 @@ def _mean_length(rows: Floats) -> float:
 def amounts(x: Features) -> Floats:
     """Logarithm of one plus the sum of each row, shape ``(N, 1)``.
 
-    >>> amounts(np.array([[1.0, 0.0], [0.0, 0.0]], np.float32)).round(2).tolist()
+    >>> amounts(np.array([[1.0, 0.0], [0.0, 0.0]], np.float32)).astype(float).round(2).tolist()
     [[0.69], [0.0]]
     """
     out = out_of_core.matrix((x.shape[0], 1))
