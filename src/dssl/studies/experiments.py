@@ -1,8 +1,9 @@
 """Many trainings, each done once: jobs, and the processes that do them.
 
 A job whose record is stored (see `dssl.studies.records`) is not done again, so that an interrupted study resumes where
-it stopped. A record has every setting of its training: if one of them has another default today, the job is done again;
-so it is if the method has a newer implementation.
+it stopped. A record also serves other jobs with the same training of which less is measured (`Job.covers`), so that
+tables share trainings. A record has every setting of its training: if one of them has another default today, the job is
+done again; so it is if the method has a newer implementation.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import as_completed
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -78,6 +79,16 @@ class Job:
         text = json.dumps(changed, sort_keys=True) + _recipe(self.settings)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
+    def covers(self, other: Job) -> bool:
+        """Whether its record has every result of another job: the same training and splits, and no less measured."""
+        alike = replace(other, row=self.row, views=self.views, clusters=self.clusters, budgets=self.budgets)
+        return (
+            self == alike
+            and set(self.views) >= set(other.views)
+            and set(self.budgets) >= set(other.budgets)
+            and self.clusters >= other.clusters
+        )
+
 
 def _recipe(settings: Mapping[str, Any]) -> str:
     """The content of a job's recipe, so that another recipe of the same name is another job."""
@@ -112,13 +123,19 @@ def run(
     with TemporaryFile(dir=folder):  # a folder that cannot be written to is reported before anything is trained
         pass
     known = {record.key: record for record in records(folder)}
+    others: dict[str, list[tuple[Job, Record]]] = {}
+    for record in known.values():
+        others.setdefault(record.graph, []).append((_job_of(record), record))
     found: dict[str, Record] = {}
-    missing = []
+    missing: list[Job] = []
     for job in jobs_by_key(jobs).values():
-        record = known.get(job.key)
-        if record is not None and (stored or (not record.outdated and judge.holds(record, job))):
-            found[job.key] = record
-            on_record(job, record)
+        same = [known[job.key]] if job.key in known else []
+        same += [record for other, record in others.get(job.graph, ()) if other.covers(job) and other.key == record.key]
+        same.sort(key=lambda record: record.outdated)
+        kept = [record for record in same if stored or (not record.outdated and judge.holds(record, job))]
+        if kept:
+            found[job.key] = kept[0]
+            on_record(job, kept[0])
         elif stored:
             found[job.key] = judge.failed(job, RunError("no stored record"))
         else:
@@ -147,6 +164,17 @@ def run(
                     record = judge.failed(job, error)
                 done(job, record)
     return [found[job.key] for job in jobs]
+
+
+def _job_of(record: Record) -> Job:
+    """The job of a record."""
+    given: dict[str, Any] = {}
+    for one in fields(Job):
+        value = tuple(record.views) if one.name == "views" else getattr(record, one.name)
+        given[one.name] = tuple(value) if isinstance(value, list) else value
+    if not given["shares"]:  # the first records have none
+        del given["shares"]
+    return Job(**given)
 
 
 def jobs_by_key(jobs: Iterable[Job]) -> dict[str, Job]:

@@ -247,6 +247,9 @@ def _measured(
         result["probe"] = {name: list(score.values) for name, score in found.scores.items()}
         result["probe"][f"val_{job.measure}"] = list(found.validation.values)
         for budget in job.budgets:
+            if budget == f"{100 * job.shares[0]:g}%" and job.protocol == "random" and not job.labels:  # the same splits
+                result.setdefault("budgets", {})[budget] = result["probe"][job.measure]
+                continue
             scores = probe.linear_probe(columns, graph.y, splits_of(job, budget), measure=job.measure).scores
             result.setdefault("budgets", {})[budget] = list(scores[job.measure].values)
         if job.clusters:

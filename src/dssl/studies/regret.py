@@ -1,15 +1,16 @@
 """The table of regret: how far each row is behind the best, over graphs and label budgets: ``dssl reproduce regret``.
 
 Rows are data (`rows`): a training or a training-free baseline each, with the settings of its jobs. One training serves
-all label budgets and the clusters; links are held out in a separate training. The regret of a row on a graph is the
-best mean of all rows less its own, in points: its mean and its largest value over graphs are shown, at equal width (64
-columns at most) and at any width, for the graphs of the design and for the others apart.
+all label budgets and the clusters, and Tables 1, 5 and 7 of the paper; links are held out in a separate training. The
+regret of a row on a graph is the best mean of all rows less its own, in points: its mean and its largest value over
+graphs are shown, at equal width (64 columns at most) and at any width, for the graphs of the design and for the others
+apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,11 @@ from dssl.data.catalogue import DATASETS
 from dssl.data.datasets import available
 from dssl.data.load import load
 from dssl.errors import ConfigError, DsslError, nearest
-from dssl.studies.entries import QUICK, Entry, Results, method_settings
+from dssl.evaluation.splits import SHARES
+from dssl.studies.entries import QUICK, QUICK_SPLITS, Entry, Results, method_settings
 from dssl.studies.experiments import Job
 from dssl.studies.paper import numbers
+from dssl.studies.paper.plans import DIAL_SHARES, synthetic_spec
 from dssl.studies.records import View
 from dssl.studies.results_table import csv_text, markdown_rows
 
@@ -34,9 +37,9 @@ DESIGN = (
     *("cora", "citeseer", "texas", "wisconsin", "chameleon", "squirrel", "reed98", "twitch-de"),
     *("syn-cora-0.2", "syn-cora-0.5", "syn-cora-0.8"),
 )
-SMALL = 1000  # nodes below which a graph has ten splits, others five
-LARGEST = ("pubmed", "cornell5", "minesweeper", "twitch-de")  # where slow methods have one seed
-FAST = ("dssl", "dgi", "cca-ssg", "gae")  # methods with three seeds on all graphs
+DIAL = tuple(synthetic_spec(h) for h in numbers.HOMOPHILY)  # synthetic graphs over the range of homophily
+LARGEST = ("pubmed", "cornell5", "minesweeper", "twitch-de", *DIAL)  # where slow methods have one seed
+FAST = ("dssl", "dgi", "cca-ssg", "gae")  # methods with three seeds on all graphs at 64 columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,7 @@ class Row:
         read: options to read the graph, such as its directions.
         links: whether held-out links are ranked too.
         method: method whose recipe for the graph comes first, or empty.
+        shared: row whose training it is another view of, or empty.
     """
 
     name: str
@@ -60,6 +64,7 @@ class Row:
     read: Mapping[str, Any] = field(default_factory=dict)
     links: bool = True
     method: str = ""
+    shared: str = ""
 
     @property
     def trained(self) -> bool:
@@ -69,18 +74,18 @@ class Row:
 
 def rows() -> list[Row]:
     """All rows: the default and its closed form at three widths, every method on raw features and topics, baselines."""
-    found = [Row(f"dssl {dim}", {"dim": dim}) for dim in (64, 128, 512)]
-    found += [
-        Row("dssl, trained part", {"dim": WIDTH}, view="trained"),
+    found = [
+        Row(f"dssl {WIDTH}"),  # its default, as in Table 1
+        Row("dssl, trained part", view="trained", shared=f"dssl {WIDTH}"),
+        *(Row(f"dssl {dim}", {"dim": dim}) for dim in (128, 512)),
         Row("closed form", {"dim": WIDTH, "epochs": 0}),
         *(Row(f"closed form {dim}", {"dim": dim, "epochs": 0}) for dim in (128, 512)),
     ]
-    for method in METHODS:
+    for method, section in METHODS.items():
         if method != "dssl":
-            found += [
-                Row(method, method=method),
-                Row(f"{method}, topics", {"features": "topics"}, method=method),
-            ]
+            found.append(Row(method, method=method))
+            if section.traits.features:
+                found.append(Row(f"{method}, topics", {"features": "topics"}, method=method))
     for width in (WIDTH, 256):
         for name in ("raw", "row-scaled", "smoothed", "adjacency", "spectral", "hops", "blocks"):
             found.append(Row(f"{name} {width}", {"dim": width, "width": width}, baseline=name))
@@ -123,9 +128,8 @@ def _settings(row: Row, graph: str) -> dict[str, Any]:
 
 
 def graphs() -> tuple[str, ...]:
-    """Every published graph on this machine, and the synthetic ones over the range of homophily."""
-    dial = [f"synthetic:h={h:g},nodes=3000,classes=10,degree=12" for h in numbers.HOMOPHILY]
-    return (*(name for name in DATASETS if available(name)), *dial)
+    """Every published graph on this machine, and the synthetic ones of Table 7."""
+    return (*(name for name in DATASETS if available(name)), *DIAL)
 
 
 def plan(
@@ -140,45 +144,35 @@ def plan(
         quick: ten epochs, three splits.
     """
     found = []
-    wanted = chosen_rows(asked)
+    every, wanted = rows(), chosen_rows(asked)
     for source in sources:
-        budgets, splits = _terms(source, quick=quick)
+        budgets, splits = _budgets(source), QUICK_SPLITS if quick else 10
         for row in wanted:
             if not possible(row, source):
                 continue
             settings = {**_settings(row, source), **(QUICK if quick and row.trained else {})}
-            slow = source in LARGEST and (row.method or "dssl") not in FAST
+            fast = (row.method or "dssl") in FAST and settings.get("dim", WIDTH) <= WIDTH
+            slow = source in LARGEST and not fast
             count = (seeds or (1 if slow or quick else 3)) if row.trained else 1
-            for seed in range(count):
-                job = Job(
-                    source,
-                    row.name,
-                    settings,
-                    seed=seed,
-                    baseline=row.baseline,
-                    splits=splits,
-                    views=(row.view,),
-                    clusters=True,
-                    read=row.read,
-                    budgets=budgets,
-                )
-                found.append(Entry(job, row.name, source, row.view))
+            name = row.shared or row.name
+            views = tuple(dict.fromkeys([row.view, *(one.view for one in every if name in (one.name, one.shared))]))
+            job = Job(
+                source, name, settings, baseline=row.baseline, splits=splits, views=tuple(sorted(views)), read=row.read
+            )
+            nodes = replace(job, shares=DIAL_SHARES if source in DIAL else SHARES, clusters=True, budgets=budgets)
+            found += [Entry(replace(nodes, seed=seed), row.name, source, row.view) for seed in range(count)]
             if row.links:
-                job = Job(
-                    source, row.name, settings, baseline=row.baseline, splits=0, views=(row.view,), hide_links=True
-                )
-                found.append(Entry(job, row.name, source, row.view))
+                found.append(Entry(replace(job, splits=0, hide_links=True), row.name, source, row.view))
     return found
 
 
-def _terms(source: str, *, quick: bool) -> tuple[tuple[str, ...], int]:
-    """The label budgets that a graph allows (a fraction leaves two nodes a class), and its number of splits."""
+def _budgets(source: str) -> tuple[str, ...]:
+    """The label budgets that a graph allows: a fraction leaves two nodes a class."""
     y = load(source).y
     assert y is not None, source
     known = y[y >= 0]
     classes = np.unique(known).size
-    budgets = [b for b in BUDGETS if not b.endswith("%") or float(b[:-1]) / 100 * known.size >= 2 * classes]
-    return tuple(budgets), 3 if quick else 10 if y.size < SMALL else 5
+    return tuple(b for b in BUDGETS if not b.endswith("%") or float(b[:-1]) / 100 * known.size >= 2 * classes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from dssl.studies.experiments import Job
 from dssl.studies.paper import numbers
 
 PLANETOID = ("cora", "citeseer", "pubmed")
+DIAL_SHARES = (0.25, 0.25, 0.5)  # train, validation and test on the synthetic graphs
 SMALL = 6000  # nodes of the graphs that --quick keeps
 ABLATIONS: dict[str, dict[str, Any]] = {
     "full": {},
@@ -183,18 +184,19 @@ def synthetic(options: Options) -> list[Entry]:
     return [
         replace(
             entry,
-            job=replace(entry.job, shares=(0.25, 0.25, 0.5), clusters=False),
+            job=replace(entry.job, shares=DIAL_SHARES, clusters=False),
             row=f"{h:g}",
         )
         for h in numbers.HOMOPHILY
         for method in method_names(options.methods)
-        for entry in method_entries(method, synthetic_spec(h, options), seeds=seeds_of(options, 1), quick=options.quick)
+        for graph in [synthetic_spec(h, quick=options.quick)]
+        for entry in method_entries(method, graph, seeds=seeds_of(options, 1), quick=options.quick)
     ]
 
 
-def synthetic_spec(h: float, options: Options) -> str:
+def synthetic_spec(h: float, *, quick: bool = False) -> str:
     """The graph of Table 6 with a fraction h of links inside classes."""
-    return f"synthetic:h={h:g},nodes={1000 if options.quick else 10000},classes=10,degree=12"
+    return f"synthetic:h={h:g},nodes={1000 if quick else 10000},classes=10,degree=12"
 
 
 def catalogue_graphs() -> tuple[str, ...]:

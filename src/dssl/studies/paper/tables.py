@@ -262,7 +262,7 @@ def synthetic_statistics(options: Options, _: Results) -> Table:
     found = {}
     quantities = ("nodes", "edges", "classes", "features", "edge_homophily")
     for h in numbers.HOMOPHILY:
-        figures = graph_statistics.summary(load(synthetic_spec(h, options)))
+        figures = graph_statistics.summary(load(synthetic_spec(h, quick=options.quick)))
         for quantity in quantities:
             found[f"h = {h:g}", quantity] = Cell(((float(figures[quantity]),),))
     return PlainTable(
