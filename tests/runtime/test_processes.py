@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -38,6 +39,21 @@ def test_work_gives_the_same_here_and_elsewhere(workers: int) -> None:
 def test_a_worker_has_one_thread() -> None:
     with pool(2) as submit:
         assert submit(threads).result() == "1"
+
+
+def test_a_worker_has_one_thread_also_if_the_script_imports_torch_first(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch\n"
+        "from dssl.runtime.processes import pool\n"
+        "if __name__ == '__main__':\n"
+        "    with pool(2) as submit:\n"
+        "        print(submit(torch.get_num_threads).result())\n",
+        encoding="utf-8",
+    )
+    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
+    found = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "1"
 
 
 def test_a_worker_that_is_killed_is_told_in_one_line() -> None:

@@ -102,13 +102,19 @@ def one_thread() -> Iterator[None]:
 
 
 def _begin(one_thread: bool) -> None:
-    """Set a worker up: its threads, before the libraries that read their number are imported, and when it ends."""
+    """Set a worker up: its threads, before the libraries that read their number are imported, and when it ends.
+
+    A script that starts workers is imported by each of them, and may have imported libraries before.
+    """
+    import sys
     import threading
     from multiprocessing import parent_process
 
     if one_thread:
         for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
             os.environ[name] = "1"
+        if "torch" in sys.modules:
+            sys.modules["torch"].set_num_threads(1)
 
     def end_with_the_parent() -> None:
         if (parent := parent_process()) is not None:
