@@ -89,6 +89,21 @@ def test_a_regression_finds_links_between_unlike_nodes_that_the_cosine_ranks_las
     assert found["cosine_uniform_auc"] < 0.3
 
 
+def test_a_regression_learns_from_hidden_links_where_the_vectors_remember_the_others() -> None:
+    rng = np.random.default_rng(0)
+    sign = rng.choice([-1.0, 1.0], size=(6, 100, 2, 2))  # six kinds of pairs of nodes, with two columns
+    sign[0, :, 1, 0] = sign[0, :, 0, 0]  # links of the graph agree in the first column, which remembers them
+    for hidden in (1, 2):  # the others disagree there, and agree in the second
+        sign[hidden, :, 1, 0], sign[hidden, :, 1, 1] = -sign[hidden, :, 0, 0], sign[hidden, :, 0, 1]
+    values = (sign + 0.1 * rng.standard_normal(sign.shape)).reshape(-1, 2).astype(np.float32)
+    train, val, test, *apart = np.arange(1200).reshape(6, 100, 2)
+    score = link_prediction.learn(values, (train, apart[0]), (val, apart[1]))
+    truth = np.arange(200) < 100
+    assert roc_auc_score(truth, score(np.concatenate([test, apart[2]]))) > 0.85
+    few = link_prediction.learn(values, (train, apart[0]), (val[:4], apart[1][:4]))  # too few to learn from
+    assert roc_auc_score(truth, few(np.concatenate([test, apart[2]]))) < 0.5
+
+
 def test_a_function_that_tells_links_scores_one() -> None:
     task = hold_out(GRAPH, seed=0)
     truth = links(GRAPH)

@@ -1,8 +1,10 @@
 r"""Link prediction: hold out links, train on the rest, and rank the held-out ones against pairs without a link.
 
 An embedding scores a pair in two ways: by the cosine of the two centred rows, and by a logistic regression on
-:math:`[a \odot b,\; |a - b|]`, trained on the links that were not hidden and chosen on the validation links. The second
-can use pairs that are linked *because* they differ. Pairs without a link are drawn in two ways: uniformly, and with
+:math:`[a \odot b,\; |a - b|]`. The second can use pairs that are linked *because* they differ. Its examples are either
+the links that were not hidden, or hidden validation links: vectors remember the links of their own graph, so that these
+can look unlike new ones, but there are more of them. The better of the two on the validation links is taken, each of
+which is scored by a regression without it. Pairs without a link are drawn in two ways: uniformly, and with
 both ends in proportion to their degree, so that knowing the degrees alone is of no use.
 """
 
@@ -25,6 +27,7 @@ Negatives = Literal["uniform", "degree"]
 Scores = dict[str, tuple[NDArray[Any], NDArray[Any]]]  # of the tested links, and of the pairs without one
 KINDS: tuple[Negatives, ...] = ("uniform", "degree")
 STRENGTHS = (0.001, 0.01, 0.1, 1.0)
+FOLDS = 5  # of the validation links, if the regression learns from them
 DEGREE_ROUNDS = 20
 BASELINES = {
     "degrees": "the product of degrees",
@@ -41,7 +44,7 @@ class LinkTask:
     Args:
         graph: undirected, without the links of validation and test.
         train: links of ``graph`` that a scorer may learn from.
-        val: hidden links that choose its settings.
+        val: hidden links that choose its settings, and that it may learn from.
         test: hidden links for the evaluation.
         apart: as many pairs without a link for each of the three, by how they were drawn.
     """
@@ -253,12 +256,12 @@ def _cosine(unit: NDArray[np.float32], pairs: Pairs) -> NDArray[np.float32]:
 
 
 def learn(values: NDArray[np.float32], train: tuple[Pairs, Pairs], val: tuple[Pairs, Pairs]) -> Any:
-    """Return a logistic regression on pairs as a function; its strength has the best AUC on the validation pairs.
+    """Return a logistic regression on pairs as a function; the best on the validation pairs is taken.
 
     Args:
         values: vectors, shape ``(N, d)``.
-        train: pairs with and without a link.
-        val: likewise, to choose the strength.
+        train: pairs with and without a link; the vectors may contain these links.
+        val: likewise, not contained in the vectors: they choose the strength, and can be the examples, by folds.
     """
     from scipy.linalg import LinAlgWarning
     from sklearn.exceptions import ConvergenceWarning
@@ -269,18 +272,28 @@ def learn(values: NDArray[np.float32], train: tuple[Pairs, Pairs], val: tuple[Pa
         a, b = values[pairs[:, 0]], values[pairs[:, 1]]
         return np.hstack([a * b, np.abs(a - b)])
 
-    x, y = features(np.concatenate(train)), np.arange(len(train[0]) + len(train[1])) < len(train[0])
-    x_val, y_val = features(np.concatenate(val)), np.arange(len(val[0]) + len(val[1])) < len(val[0])
-    best: tuple[float, Any] = (-1.0, None)
-    for strength in STRENGTHS:
+    def fit(x: NDArray[np.float32], y: NDArray[np.bool_], strength: float) -> LogisticRegression:
         with warnings.catch_warnings():
             # An ill-conditioned Hessian, as of columns that are nearly equal, makes the solver fall back to L-BFGS.
             for kind in (LinAlgWarning, ConvergenceWarning):
                 warnings.simplefilter("ignore", kind)
-            model = LogisticRegression(C=strength, solver="newton-cholesky").fit(x, y)
-        auc = float(roc_auc_score(y_val, model.decision_function(x_val)))
-        best = max(best, (auc, model), key=lambda item: item[0])
-    return lambda pairs: best[1].decision_function(features(pairs))
+            return LogisticRegression(C=strength, solver="newton-cholesky").fit(x, y)
+
+    x, y = features(np.concatenate(train)), np.arange(len(train[0]) + len(train[1])) < len(train[0])
+    x_val, y_val = features(np.concatenate(val)), np.arange(len(val[0]) + len(val[1])) < len(val[0])
+    fold = np.concatenate([np.arange(len(part)) % FOLDS for part in val])  # links are in random order
+    found: list[tuple[float, Any]] = []
+    for strength in STRENGTHS:
+        model = fit(x, y, strength)
+        found.append((float(roc_auc_score(y_val, model.decision_function(x_val))), model))
+        if min(map(len, val)) >= 2 * FOLDS:
+            scores = np.zeros(len(y_val))
+            for one in range(FOLDS):
+                rest = fold != one
+                scores[~rest] = fit(x_val[rest], y_val[rest], strength).decision_function(x_val[~rest])
+            found.append((float(roc_auc_score(y_val, scores)), fit(x_val, y_val, strength)))
+    best = max(found, key=lambda pair: pair[0])[1]
+    return lambda pairs: best.decision_function(features(pairs))
 
 
 def _ranked(name: str, links: NDArray[Any], apart: NDArray[Any]) -> dict[str, float]:
