@@ -184,6 +184,15 @@ def test_a_percentage_is_the_first_fraction() -> None:
     assert same(found, random_splits(LABELS, count=2, shares=(0.1, 0.2, 0.7)))
 
 
+@pytest.mark.parametrize("balanced", [False, True])
+def test_validation_and_test_have_the_same_classes_after_a_number_of_labels_per_class(balanced: bool) -> None:
+    labels = np.repeat([0, 1], [160, 40])
+    budget = Budget.parse("20/class")
+    splits = random_splits(labels, count=400, budget=budget, balanced=balanced, shares=(0.5, 0.25, 0.25))
+    val, test = (np.mean([labels[part].mean() for part in parts]) for parts in list(zip(*splits, strict=True))[1:])
+    assert val == pytest.approx(test, abs=0.01)
+
+
 def test_balanced_splits_have_as_many_training_nodes_of_each_class_and_all_of_a_small_one() -> None:
     for split in random_splits(LABELS, count=3, balanced=True):  # 57 training nodes would be 19 a class
         assert np.bincount(LABELS[split.train]).tolist() == [19, 19, 5]

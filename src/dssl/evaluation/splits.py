@@ -169,9 +169,13 @@ def random_splits(
     per_class = budget.per_class or (max(round(train / max(classes.size, 1)), 1) if balanced else None)
     found = []
     for i in range(count):
-        order = stream(seed, "splits", i).permutation(labelled)
+        draw = stream(seed, "splits", i)
+        order = draw.permutation(labelled)
         if per_class is not None:
-            order, train = _classes_first(order, labels, classes, per_class, whole=balanced)
+            chosen = _per_class(order, labels, classes, per_class, whole=balanced)
+            # The first nodes without the chosen ones are mostly of large classes: the others are drawn again.
+            others = draw.permutation(np.setdiff1d(labelled, chosen))
+            order, train = np.concatenate([chosen, others]), chosen.size
         if min(train, val, n - train - val) < 1:
             raise ProbeError(
                 f"{n} labelled nodes are too few for a split into {budget.label or shares}; "
@@ -181,16 +185,15 @@ def random_splits(
     return found
 
 
-def _classes_first(
+def _per_class(
     order: NDArray[np.int64], labels: NDArray[np.int64], classes: NDArray[np.int64], per_class: int, *, whole: bool
-) -> tuple[NDArray[np.int64], int]:
-    """The order with so many nodes of each class first, and their number; all of a smaller class, or half of it."""
+) -> NDArray[np.int64]:
+    """The first nodes of each class in an order, so many; all of a smaller class, or half of it."""
     first = []
     for label in classes:
         own = order[labels[order] == label]
         first.append(own[: min(per_class, own.size if whole else own.size // 2)])
-    train = np.concatenate(first)
-    return np.concatenate([train, order[~np.isin(order, train)]]), train.size
+    return np.concatenate(first)
 
 
 def one_per_group(graph: Graph, *, seed: int) -> NDArray[np.int64]:
