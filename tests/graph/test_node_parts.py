@@ -67,7 +67,7 @@ def test_weights_are_the_formulas_of_the_reliabilities() -> None:
     roles = reliability(*(Roles.fit(half)[1] for half in both))
     assert fitted.weights["roles"] == pytest.approx(0.7 * np.sqrt(roles))
     links = link_reliability(graph)
-    assert fitted.weights["positions"] == pytest.approx(links / (1 - links))
+    assert fitted.weights["positions"] == pytest.approx(links / (1 - links) * (1 - fitted.weights["topics"] / 2))
 
 
 def test_one_category_for_each_node_has_no_reliable_topics_and_amount() -> None:

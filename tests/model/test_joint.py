@@ -49,7 +49,8 @@ def test_without_training_the_vector_is_the_closed_form() -> None:
     graph = words()
     values = dssl.DSSL(dim=8, **{**SMALL, "epochs": 0}).fit(graph).embeddings_.values
     _, x = Joint.start(graph, dim=8, seed=0)
-    closed = x[:, :8] / np.sqrt(x[:, :8].var(axis=0).sum())
+    closed = x[:, :8] * np.sqrt(x[:, :8].std(axis=0))  # standard deviations to the power 1.5
+    closed /= np.sqrt(closed.var(axis=0).sum())
     np.testing.assert_allclose(np.abs(values), np.abs(closed), atol=1e-4)
 
 
@@ -92,7 +93,7 @@ def test_the_spectrum_of_homophily_is_stored_and_kept(tmp_path: Path) -> None:
 
 
 def test_the_vector_is_made_of_the_closed_form_and_the_trained_vector_at_half_its_size() -> None:
-    """The principal components of both, centred and of size 1 and one half, by NumPy."""
+    """The principal components of both, centred and of size 1 and one half, their size to the power 1.5, by NumPy."""
     graph = words()
     joint, x = Joint.start(graph, dim=6, seed=0)
     assert x.shape == (120, 128)
@@ -102,7 +103,7 @@ def test_the_vector_is_made_of_the_closed_form_and_the_trained_vector_at_half_it
     sides = [side - side.mean(axis=0) for side in (x[:, :6].astype(np.float64), trained)]
     both = np.hstack([size * side / np.sqrt((side**2).sum() / 120) for size, side in zip((1, 0.5), sides, strict=True)])
     u, s, _ = np.linalg.svd(both, full_matrices=False)
-    expected = u[:, :6] * s[:6]
+    expected = u[:, :6] * s[:6] ** 1.5
     found = joint.join(ready, trained)
     gram = found @ found.T
     np.testing.assert_allclose(gram / np.trace(gram), expected @ expected.T / (expected**2).sum(), atol=1e-5)
