@@ -57,6 +57,42 @@ def test_what_is_stored_is_not_done_again(tmp_path: Path, monkeypatch: pytest.Mo
     assert seen == [(job, again[0])] and again[0].stored
 
 
+def test_a_record_serves_jobs_of_which_no_more_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = {"splits": 2, "views": ("embedding", "trained"), "budgets": ("20%", "4/class"), "clusters": True}
+    whole = Job(TINY, "full", QUICK, **tried)
+    (first,) = experiments.run([whole], tmp_path, workers=1)
+    assert len(first.views["embedding"].budgets["20%"]) == 2
+    done: list[Job] = []
+    monkeypatch.setattr(judge, "perform", lambda job: done.append(job) or first)
+    less = [
+        Job(TINY, "another name", QUICK, splits=2),
+        Job(TINY, "full", QUICK, splits=2, views=("trained",), budgets=("4/class",)),
+        Job(TINY, "full", QUICK, splits=2, clusters=True),
+    ]
+    assert [record.key for record in experiments.run(less, tmp_path, workers=1)] == [first.key] * 3
+    assert [record.key for record in experiments.run(less, tmp_path, workers=1, stored=True)] == [first.key] * 3
+    assert done == []
+    more = [
+        Job(TINY, "full", QUICK, splits=3),
+        Job(TINY, "full", QUICK, splits=2, budgets=("1/class",)),
+        Job(TINY, "full", QUICK, splits=2, views=("factorwise",)),
+        Job(TINY, "full", {**QUICK, "epochs": 3}, splits=2),
+        Job(TINY, "full", QUICK, splits=2, seed=1),
+        Job(TINY, "full", QUICK, splits=2, shares=(0.5, 0.25, 0.25)),
+    ]
+    experiments.run(more, tmp_path, workers=1)
+    assert done == more
+
+
+def test_the_budget_of_the_first_fraction_has_the_values_of_the_splits(tmp_path: Path) -> None:
+    job = Job(TINY, "raw", baseline="raw", splits=2, budgets=("60%", "50%"))
+    (record,) = experiments.run([job], tmp_path, workers=1)
+    view = record.views["embedding"]
+    assert view.budgets["60%"] == view.probe["accuracy"]
+    (other,) = experiments.run([Job(TINY, "raw", baseline="raw", splits=2, labels="50%")], tmp_path, workers=1)
+    assert view.budgets["50%"] == other.views["embedding"].probe["accuracy"]
+
+
 def test_a_training_is_done_again_if_a_default_has_changed_since(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
