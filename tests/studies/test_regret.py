@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from dssl.config.resolve import resolve
 from dssl.errors import ConfigError
 from dssl.studies import experiments, regret
-from dssl.studies.entries import Entry
+from dssl.studies.entries import Entry, method_entries
 from dssl.studies.experiments import Job
+from dssl.studies.paper import plans
 from dssl.studies.paper.plans import Options
 from dssl.studies.paper.reproduce import reproduce
 from dssl.studies.records import Record, records
@@ -77,6 +79,20 @@ def test_one_training_serves_all_budgets_and_links_have_their_own() -> None:
     assert all(job.budgets == ("60%", "5%", "20/class") for job in jobs if not job.hide_links)  # 1% is two nodes
     raw = [job for job in jobs if job.baseline == "raw"]
     assert sorted(str(job.settings["width"]) for job in raw if not job.hide_links) == ["256", "64"]
+
+
+def test_tables_1_and_7_take_the_trainings_of_regret() -> None:
+    table7 = plans.synthetic_spec(0.5)
+    jobs = [entry.job for entry in regret.plan([TINY, table7], ["dssl 64", "dgi", "gae"])]
+    wanted = [entry.job for name in ("dgi", "gae", "dssl") for entry in method_entries(name, TINY, seeds=range(3))]
+    chosen = [entry.job for entry in plans.synthetic(plans.Options(methods=("dgi", "dssl"), seeds=1))]
+    wanted += [job for job in chosen if job.graph == table7]
+    assert len(wanted) == 3 * 2 + 3 * 2 + 3
+    for job in wanted:
+        assert any(one.covers(job) for one in jobs), job
+    own = {entry.row: entry.job for entry in regret.plan([TINY], ["dssl 64", "dssl, trained part"], seeds=1)}
+    assert own["dssl 64"] == own["dssl, trained part"]
+    assert resolve({}).encoder.dim == regret.WIDTH
 
 
 def test_a_part_of_the_table_runs_from_the_graph_to_the_files_and_is_not_done_twice(tmp_path: Path) -> None:
