@@ -45,6 +45,16 @@ def test_a_saved_model_gives_the_same_vectors(tmp_path: Path) -> None:
     assert again.factors(graph).links.shape[1] == 2
 
 
+def test_without_training_links_are_not_grouped(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dssl.methods.dssl import teacher
+
+    monkeypatch.setattr(teacher, "LinkGroups", lambda *_, **__: pytest.fail("grouped"))
+    model = dssl.DSSL(dim=8, **{**SMALL, "epochs": 0}).fit(words())
+    assert model.factors(words()).links.shape[1] == 2
+    with pytest.raises(pytest.fail.Exception, match="grouped"):
+        dssl.DSSL(dim=8, **SMALL).fit(words())
+
+
 def test_without_training_the_vector_is_the_closed_form() -> None:
     graph = words()
     values = dssl.DSSL(dim=8, **{**SMALL, "epochs": 0}).fit(graph).embeddings_.values

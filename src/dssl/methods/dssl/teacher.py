@@ -7,6 +7,7 @@ ways and reads other columns. A link that the encoder counts both ways has one t
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -44,16 +45,17 @@ class Teacher:
     def __init__(self, num_factors: int, teach: Literal["similar", "kinds"] = "similar") -> None:
         self.num_factors, self.teach = num_factors, teach
         self._groups: LinkGroups | LinkKinds | None = None
+        self._make: Callable[[], LinkGroups | LinkKinds] | None = None
         self._order = np.arange(num_factors)
         self._weights = np.ones(num_factors, np.float32)  # of links whose target is each factor
 
     @property
     def ready(self) -> bool:
         """Whether there are targets."""
-        return self._groups is not None
+        return self._make is not None
 
     def prepare(self, graph: Graph, given: Graph, posteriors: Logits | None, *, seed: int, scale: Scale) -> None:
-        """Group the links of a graph.
+        """Set the graph whose links are grouped. The first use of the targets groups them: ``epochs=0`` has none.
 
         Args:
             graph: the graph as the encoder reads it.
@@ -65,11 +67,9 @@ class Teacher:
         """
         self._order = np.arange(self.num_factors)
         make = LinkKinds if self.teach == "kinds" else LinkGroups
-        self._groups = make(given, self.num_factors, seed=seed, scale=scale) if given.num_arcs else None
-        if self._groups is not None and self.teach == "kinds":
-            fraction = self._groups.posteriors.mean(axis=0, dtype=np.float64)
-            self._weights = np.maximum(fraction, 1 / len(self._groups.posteriors)) ** -RARE
-        if posteriors is None or self._groups is None or self.teach == "kinds":
+        self._groups = None
+        self._make = partial(make, given, self.num_factors, seed=seed, scale=scale) if given.num_arcs else None
+        if posteriors is None or self._make is None or self.teach == "kinds":
             return
         arcs = np.linspace(0, graph.num_arcs - 1, min(graph.num_arcs, DISTILLED)).astype(np.int64)
         start, end = graph.sources()[arcs].astype(np.int64), graph.indices[arcs].astype(np.int64)
@@ -78,11 +78,21 @@ class Teacher:
         targets, known = self.targets(start, end)
         self._order = linear_sum_assignment(q[known].T @ targets[known], maximize=True)[1]
 
+    def _grouped(self) -> LinkGroups | LinkKinds:
+        """The groups of the links, made once."""
+        if self._groups is None:
+            assert self._make is not None
+            self._groups = self._make()
+            if self.teach == "kinds":
+                fraction = self._groups.posteriors.mean(axis=0, dtype=np.float64)
+                self._weights = np.maximum(fraction, 1 / len(self._groups.posteriors)) ** -RARE
+        return self._groups
+
     def targets(self, start: Positions, end: Positions) -> tuple[Floats, NDArray[np.bool_]]:
         """Return the targets of links between positions, ``(A, K)``, and whether each has one; a self loop has none."""
-        assert self._groups is not None
-        numbers = self._groups.numbers(start, end)
-        return self._groups.posteriors[numbers][:, self._order], numbers >= 0
+        groups = self._grouped()
+        numbers = groups.numbers(start, end)
+        return groups.posteriors[numbers][:, self._order], numbers >= 0
 
     def loss(self, batch: Batch, posteriors: Logits) -> Tensor:
         """Return the cross-entropy of the posteriors with the targets, a mean over (a sample of) the links.
