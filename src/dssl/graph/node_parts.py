@@ -8,7 +8,7 @@ words           principal components of its features                 1.5 ρ/(1 �
 smoothed words  :math:`S^2` of them, S = D̂^−½ (A + I) D̂^−½          ρ of contexts
 amount          logarithm of the sum of its words                    0.35 √ρ of amounts
 hops            measurements, their means one and two links away     1.5
-positions       place in the graph (`dssl.graph.positions`)          ρ/(1 − ρ) of links, times 1 − t/2
+positions       place in the graph (`dssl.graph.positions`)          their size, times 1 − t/2
 roles           pattern of its links (`dssl.graph.roles`)            0.7 √ρ of roles
 ==============  ===================================================  =====================
 
@@ -16,8 +16,9 @@ Each part has a total variance of 1 before it is weighted. ρ is a reliability: 
 of the words or of the links, and the two versions are correlated column by column. Columns count by their variance, and
 2r/(1 + r) corrects for the halves (Spearman-Brown). Contexts are means of topics over neighbours.
 *A part counts as much as it can be measured twice.* ρ/(1 − ρ), 2 at most, is the ratio of signal to noise: long texts
-need no denoising, and their words count more than their topics. The more the topics say (t is their weight), the less
-positions count; those by in-links count half.
+need no denoising, and their words count more than their topics. Each direction of the positions counts by its own
+ρ/(1 − ρ), and at least by that of all directions together: a few directions can be signal in a sparse graph, and the
+others noise. The more the topics say (t is their weight), the less positions count; those by in-links count half.
 
 Rows are long for nodes with many words or links, and a few long rows would rule the components. So a row of length l
 of topics, words, smoothed words or positions gets the length √l, times a number that keeps the size of the part
@@ -151,7 +152,9 @@ class NodeParts:
             words = Principal.fit(hops, hops.shape[1] if handful else basis.shape[1], equal=handful)
             parts["hops"], weights["hops"] = words.apply(hops), HOPS
         positions, parts["positions"] = Positions.fit(plain, seed=seed)
-        place = signal_to_noise(link_reliability(links, seed=seed))
+        together, directions = link_reliability(links, seed=seed)
+        counts = np.array([max(signal_to_noise(rho), signal_to_noise(together)) for rho in directions])
+        positions, parts["positions"], place = positions.weighted(parts["positions"], counts)
         weights["positions"] = place * (1 - BESIDE_TOPICS * weights.get("topics", 0.0))
         roles, parts["roles"] = Roles.fit(plain, seed=seed)
         twice = [Roles.fit(half, seed=seed)[1] for half in (first, second)]

@@ -9,14 +9,15 @@ there. A directed graph has singular vectors instead: columns Mv from its out-li
 λv is the sum of stored vectors over a node's links, since Mv = λv. So a new node gets its position from its links to
 known nodes: :math:`(d_i + \tau)^{-1/2} \sum_j A_{ij} (d_j + \tau)^{-1/2} v_j`.
 
-`link_reliability` measures without labels how far the columns can be trusted: eigenvectors of one half of the links are
-evaluated on the other half (cross-validated eigenvalues, Chen, Roch and Rohe 2021).
+`link_reliability` measures without labels how far the columns can be trusted, together and one by one: eigenvectors of
+one half of the links are evaluated on the other half (cross-validated eigenvalues, Chen, Roch and Rohe 2021). In a
+sparse graph a few of the columns can be signal, and the others noise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,24 @@ class Positions:
         found = cls(tau, keys[order], ends[order], starts[order], shift, scale.astype(np.float32))
         return found, found._scaled(columns)
 
+    def weighted(self, columns: Floats, counts: NDArray[np.float64]) -> tuple[Positions, Floats, float]:
+        """Multiply each direction by a number, and scale out- and in-links to a total variance of 1 again.
+
+        Args:
+            columns: the positions of the fitted graph.
+            counts: number of each direction, shape ``(k,)``; the last one also counts for further directions.
+
+        Returns:
+            The stored vectors, the columns, and the size of out-links before they were scaled again.
+        """
+        width, (_, variance) = self.ends.shape[1], moments(columns)
+        counts = np.pad(counts[:width], (0, max(width - len(counts), 0)), mode="edge")
+        sides = np.split(variance, [width]) if self.directed else [variance]
+        sizes = [float(np.sqrt(counts**2 @ side)) for side in sides]
+        factor = np.concatenate([counts / size if size > 1e-12 else counts for size in sizes]).astype(np.float32)
+        made = replace(self, scale=self.scale * factor)
+        return made, out_of_core.mapped(lambda block: block * factor, columns), sizes[0]
+
     def apply(self, graph: Graph) -> Floats:
         """Return the positions of another graph's nodes, from their links to known nodes."""
         plain = graph.without_self_loops()
@@ -113,18 +132,23 @@ class Positions:
         return cls(float(arrays["tau"][0]), **{name: value for name, value in arrays.items() if name != "tau"})
 
 
-def link_reliability(graph: Graph, *, dim: int = DIM, seed: int = 0) -> float:
+def link_reliability(graph: Graph, *, dim: int = DIM, seed: int = 0) -> tuple[float, NDArray[np.float64]]:
     r"""Fraction of the links' leading structure that one half of the links predicts of the other, 0 to 1.
 
     With λ, v the leading eigenpairs of M made from one half, M' made from the other:
     :math:`r = \sum_k \lambda_k v_k^\top M' v_k / \sum_k \lambda_k^2`, and 2r/(1 + r) for the whole graph
-    (Spearman-Brown).
+    (Spearman-Brown). A direction has :math:`r_k = v_k^\top M' v_k / \lambda_k`, smoothed to decrease with k.
+
+    Returns:
+        The reliability of all directions together, and of each, shape ``(dim,)`` at most.
 
     Args:
         graph: any graph; direction, weights and links of a node to itself are ignored.
         dim: number of eigenpairs.
         seed: seed of the halves.
     """
+    from scipy.optimize import isotonic_regression
+
     from dssl.kernels.csr import split_links
 
     plain = graph.without_self_loops().undirected()
@@ -132,7 +156,7 @@ def link_reliability(graph: Graph, *, dim: int = DIM, seed: int = 0) -> float:
         plain.indptr, plain.indices, 0.5, rng.integer(seed, "link halves") & 0xFFFFFFFF
     )
     if not indices.size or not start.size:
-        return 0.0
+        return 0.0, np.zeros(1)
     half = plain.replace(indptr=indptr, indices=indices, weights=None)
     tau = REGULARISATION * indices.size / plain.num_nodes
     dim = min(dim, most_columns(plain.num_nodes))
@@ -144,8 +168,11 @@ def link_reliability(graph: Graph, *, dim: int = DIM, seed: int = 0) -> float:
     for begin in range(0, start.size, 1 << 16):
         ends = slice(begin, begin + (1 << 16))
         found += 2 * (scaled[start[ends]] * scaled[end[ends]]).sum(axis=0, dtype=np.float64)
-    ratio = max(0.0, float(pairs.values @ found / max(float(pairs.values @ pairs.values), 1e-30)))
-    return min(1.0, 2 * ratio / (1 + ratio))
+    values = pairs.values
+    ratio = max(0.0, float(values @ found / max(float(values @ values), 1e-30)))
+    ratios = np.divide(found, values, out=np.zeros_like(found), where=np.abs(values) > 1e-9 * np.abs(values).max())
+    smooth = np.clip(isotonic_regression(np.clip(ratios, -1, 1), increasing=False).x, 0, 1)
+    return min(1.0, 2 * ratio / (1 + ratio)), 2 * smooth / (1 + smooth)
 
 
 def _root(graph: Graph, tau: float) -> Floats:
