@@ -7,7 +7,7 @@ from scipy import sparse
 from dssl.graph import Graph
 from dssl.graph.adjacency import Averages
 from dssl.graph.node_parts import NodeParts, are_tokens, halves, reliability, word_reliability
-from dssl.graph.positions import link_reliability
+from dssl.graph.positions import Positions, link_reliability
 from dssl.graph.principal import Principal
 from dssl.graph.roles import Roles
 from dssl.graph.word_covariance import WordCovariance
@@ -66,8 +66,11 @@ def test_weights_are_the_formulas_of_the_reliabilities() -> None:
     assert fitted.weights["smoothed words"] == pytest.approx(context)
     roles = reliability(*(Roles.fit(half)[1] for half in both))
     assert fitted.weights["roles"] == pytest.approx(0.7 * np.sqrt(roles))
-    links = link_reliability(graph)
-    assert fitted.weights["positions"] == pytest.approx(links / (1 - links) * (1 - fitted.weights["topics"] / 2))
+    together, directions = link_reliability(graph)
+    ratios = [min(max(rho / (1 - rho), together / (1 - together)), 2) for rho in directions]
+    variance = Positions.fit(graph)[1].var(axis=0, dtype=np.float64)  # of all directions together 1
+    size = np.sqrt(variance @ np.square(ratios))
+    assert fitted.weights["positions"] == pytest.approx(size * (1 - fitted.weights["topics"] / 2), rel=1e-4)
 
 
 def test_one_category_for_each_node_has_no_reliable_topics_and_amount() -> None:

@@ -86,11 +86,36 @@ def test_small_graphs_have_finite_positions(graph: Graph) -> None:
     fitted, found = Positions.fit(graph)
     assert np.isfinite(found).all()
     np.testing.assert_allclose(fitted.apply(graph), found, atol=1e-6)
-    assert 0 <= link_reliability(graph) <= 1
+    together, directions = link_reliability(graph)
+    assert 0 <= together <= 1 and ((directions >= 0) & (directions <= 1)).all()
 
 
 def test_reliability_is_high_for_blocks_and_low_for_chance() -> None:
-    assert link_reliability(blocks(degree=30), dim=3) > 0.8
-    assert link_reliability(blocks(within=0.25), dim=32) < 0.1
-    assert link_reliability(graphs.no_edges()) == 0
-    assert link_reliability(blocks()) == link_reliability(blocks())
+    assert link_reliability(blocks(degree=30), dim=3)[0] > 0.8
+    assert link_reliability(blocks(within=0.25), dim=32)[0] < 0.1
+    assert link_reliability(graphs.no_edges())[0] == 0
+    first, again = link_reliability(blocks()), link_reliability(blocks())
+    assert first[0] == again[0] and np.array_equal(first[1], again[1])
+
+
+def test_in_a_sparse_graph_the_directions_of_the_blocks_are_signal_and_the_others_noise() -> None:
+    together, directions = link_reliability(blocks(nodes=2000, degree=10), dim=32)
+    assert together < 0.4
+    assert directions[:4].min() > 0.6 and directions[4:].max() < 0.2  # four blocks
+    assert (np.diff(directions) <= 0).all()
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_weighted_directions_have_a_total_variance_of_one_and_serve_other_graphs(directed: bool) -> None:
+    plain = blocks(nodes=200)
+    graph = Graph.from_edges(plain.sources(), plain.indices, directed=True) if directed else plain
+    fitted, columns = Positions.fit(graph, dim=8)
+    counts = np.array([2.0, 1.0, 0.5])  # the last one counts for the other five too
+    weighted, found, size = fitted.weighted(columns, counts)
+    sides = 2 if directed else 1
+    every = np.concatenate([counts, np.full(5, 0.5)])
+    expected = columns.reshape(len(columns), sides, 8) * every
+    sizes = np.sqrt(expected.var(axis=0).sum(axis=1))
+    np.testing.assert_allclose(found, (expected / sizes[:, None]).reshape(columns.shape), atol=1e-5)
+    assert size == pytest.approx(sizes[0], rel=1e-4)
+    np.testing.assert_allclose(weighted.apply(graph), found, atol=1e-4)
