@@ -230,8 +230,8 @@ def _left(made: Made) -> list[str]:
     missing = [(job.graph, job.row) for job in jobs if job.key not in done]
     if not missing:
         return []
-    seconds = expected_seconds(records(made.out / "runs"), missing)
-    time = f"; they would take about {_duration(seconds)} one after the other, by the times of all stored trainings"
+    seconds = expected_seconds(made.records, missing) or expected_seconds(records(made.out / "runs"), missing)
+    time = f"; they would take about {_duration(seconds)} one after the other, by the times of the stored ones"
     return [f"{len(missing):,} of the table's {len(jobs):,} trainings have no record{time if seconds else ''}."]
 
 
