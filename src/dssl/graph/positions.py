@@ -139,13 +139,13 @@ def link_reliability(graph: Graph, *, dim: int = DIM, seed: int = 0) -> tuple[fl
     :math:`r = \sum_k \lambda_k v_k^\top M' v_k / \sum_k \lambda_k^2`, and 2r/(1 + r) for the whole graph
     (Spearman-Brown). A direction has :math:`r_k = v_k^\top M' v_k / \lambda_k`, smoothed to decrease with k.
 
-    Returns:
-        The reliability of all directions together, and of each, shape ``(dim,)`` at most.
-
     Args:
         graph: any graph; direction, weights and links of a node to itself are ignored.
         dim: number of eigenpairs.
         seed: seed of the halves.
+
+    Returns:
+        The reliability of all directions together, and of each, shape ``(dim,)`` at most.
     """
     from scipy.optimize import isotonic_regression
 
