@@ -79,13 +79,6 @@ def test_every_stored_result_is_in_the_list_of_results() -> None:
     assert [name for name in names if not any(fnmatch(name, pattern.rstrip("/")) for pattern in listed)] == []
 
 
-def test_the_tables_of_regret_in_the_readme_are_those_of_the_results() -> None:
-    section = (ROOT / "README.md").read_text(encoding="utf-8").split("## Benchmarks")[1].split("\n## ")[0]
-    rows = [line for line in section.splitlines() if line.startswith("|")]
-    stored = (ROOT / "results" / "regret.md").read_text(encoding="utf-8").splitlines()
-    assert len(rows) > 10 and [row for row in rows if row not in stored] == []
-
-
 def test_contributing_names_the_figure_of_the_mutants() -> None:
     figure = re.search(r"\d+ of \d+ mistakes are caught", (ROOT / "results" / "mutants.md").read_text(encoding="utf-8"))
     assert figure is not None

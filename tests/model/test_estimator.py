@@ -371,7 +371,7 @@ def test_a_model_is_a_step_of_a_pipeline(tmp_path: Path) -> None:
     draw = np.random.default_rng(0)
     y = np.arange(40) % 2
     graph = Graph.from_edges(*draw.integers(40, size=(2, 120)), x=draw.normal(size=(40, 3)) + 2 * y[:, None])
-    steps = make_pipeline(DSSL(num_factors=2, dim=4, epochs=2), LogisticRegression())
+    steps = make_pipeline(DSSL(num_factors=2, dim=6, epochs=2), LogisticRegression())
     assert clone(steps).fit(graph, y).score(graph, y) > 0.8
     model = DSSL(num_factors=2, dim=4, epochs=2)
     with pytest.raises(NotFittedError):

@@ -60,7 +60,7 @@ def test_without_training_the_vector_is_the_closed_form() -> None:
     values = dssl.DSSL(dim=8, **{**SMALL, "epochs": 0}).fit(graph).embeddings_.values
     _, x = Joint.start(graph, dim=8, seed=0)
     closed = x[:, :8] * np.sqrt(x[:, :8].std(axis=0))  # standard deviations to the power 1.5
-    closed /= np.sqrt(closed.var(axis=0).sum())
+    closed *= 2 / np.sqrt(closed.var(axis=0).sum())
     np.testing.assert_allclose(np.abs(values), np.abs(closed), atol=1e-4)
 
 

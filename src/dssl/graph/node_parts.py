@@ -151,11 +151,10 @@ class NodeParts:
             hops = _hops(_projected(graph.x, None, basis), links)
             words = Principal.fit(hops, hops.shape[1] if handful else basis.shape[1], equal=handful)
             parts["hops"], weights["hops"] = words.apply(hops), HOPS
-        positions, parts["positions"] = Positions.fit(plain, seed=seed)
         together, directions = link_reliability(links, seed=seed)
         counts = np.array([max(signal_to_noise(rho), signal_to_noise(together)) for rho in directions])
-        positions, parts["positions"], place = positions.weighted(parts["positions"], counts)
-        weights["positions"] = place * (1 - BESIDE_TOPICS * weights.get("topics", 0.0))
+        positions, parts["positions"] = Positions.fit(plain, seed=seed, counts=counts)
+        weights["positions"] = positions.size * (1 - BESIDE_TOPICS * weights.get("topics", 0.0))
         roles, parts["roles"] = Roles.fit(plain, seed=seed)
         twice = [Roles.fit(half, seed=seed)[1] for half in (first, second)]
         weights["roles"] = ROLES * float(np.sqrt(reliability(*twice)))

@@ -17,7 +17,7 @@ sparse graph a few of the columns can be signal, and the others noise.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -51,7 +51,8 @@ class Positions:
         ends: for each node at the end of an out-link, the vector that it adds, float32, shape ``(N, k)``.
         starts: the same for in-links of a directed graph; shape ``(N, 0)`` for an undirected one.
         shift: mean of the columns, float32.
-        scale: number that the centred columns of either direction are multiplied by: their total variance becomes 1.
+        scale: number that each centred column is multiplied by: the total variance of either direction becomes 1.
+        size: size of the columns, relative to that without counts; not stored.
     """
 
     tau: float
@@ -60,6 +61,7 @@ class Positions:
     starts: Floats
     shift: Floats
     scale: Floats
+    size: float = 1.0
 
     @property
     def directed(self) -> bool:
@@ -67,13 +69,17 @@ class Positions:
         return bool(self.starts.shape[1])
 
     @classmethod
-    def fit(cls, graph: Graph, *, dim: int = DIM, seed: int = 0) -> tuple[Positions, Floats]:
+    def fit(
+        cls, graph: Graph, *, dim: int = DIM, seed: int = 0, counts: NDArray[np.float64] | None = None
+    ) -> tuple[Positions, Floats]:
         """Compute the positions of a graph's nodes.
 
         Args:
             graph: any graph; links of a node to itself are ignored.
             dim: columns of each direction; at most N, and fewer for large graphs (`most_columns`).
             seed: seed of the start of the iteration.
+            counts: number that each direction is multiplied by, shape ``(k,)``; the last one also counts for further
+                directions. By default all are 1.
 
         Returns:
             The stored vectors, and the positions of shape ``(N, k)`` or, directed, ``(N, 2k)``.
@@ -84,30 +90,16 @@ class Positions:
         columns = _columns(plain, tau, ends, starts)
         mean, variance = moments(columns)
         shift, widths = mean.astype(np.float32), (ends.shape[1], starts.shape[1])
-        sizes = np.sqrt([variance[: widths[0]].sum(), variance[widths[0] :].sum()])
-        scale = np.repeat([1 / size if size > 1e-12 else 0.0 for size in sizes], widths)
+        counts = np.ones(1) if counts is None else counts[: widths[0]]
+        counts = np.pad(counts, (0, widths[0] - len(counts)), mode="edge")
+        sides = [side for side in np.split(variance, widths[:1]) if side.size]
+        sizes = [float(np.sqrt(counts**2 @ side)) for side in sides]
+        scale = np.concatenate([counts / size if size > 1e-12 else 0 * counts for size in sizes] or [np.zeros(0)])
+        size = sizes[0] / float(np.sqrt(sides[0].sum())) if sizes and sizes[0] > 1e-12 else 0.0
         keys = id_keys(graph.ids)
         order = np.argsort(keys, kind="stable")
-        found = cls(tau, keys[order], ends[order], starts[order], shift, scale.astype(np.float32))
+        found = cls(tau, keys[order], ends[order], starts[order], shift, scale.astype(np.float32), size)
         return found, found._scaled(columns)
-
-    def weighted(self, columns: Floats, counts: NDArray[np.float64]) -> tuple[Positions, Floats, float]:
-        """Multiply each direction by a number, and scale out- and in-links to a total variance of 1 again.
-
-        Args:
-            columns: the positions of the fitted graph.
-            counts: number of each direction, shape ``(k,)``; the last one also counts for further directions.
-
-        Returns:
-            The stored vectors, the columns, and the size of out-links before they were scaled again.
-        """
-        width, (_, variance) = self.ends.shape[1], moments(columns)
-        counts = np.pad(counts[:width], (0, max(width - len(counts), 0)), mode="edge")
-        sides = np.split(variance, [width]) if self.directed else [variance]
-        sizes = [float(np.sqrt(counts**2 @ side)) for side in sides]
-        factor = np.concatenate([counts / size if size > 1e-12 else counts for size in sizes]).astype(np.float32)
-        made = replace(self, scale=self.scale * factor)
-        return made, out_of_core.mapped(lambda block: block * factor, columns), sizes[0]
 
     def apply(self, graph: Graph) -> Floats:
         """Return the positions of another graph's nodes, from their links to known nodes."""
@@ -129,7 +121,8 @@ class Positions:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Positions:
         """Rebuild positions from the result of `arrays`."""
-        return cls(float(arrays["tau"][0]), **{name: value for name, value in arrays.items() if name != "tau"})
+        keys, ends, starts, shift, scale = (arrays[name] for name in ("keys", "ends", "starts", "shift", "scale"))
+        return cls(float(arrays["tau"][0]), keys, ends, starts, shift, scale)
 
 
 def link_reliability(graph: Graph, *, dim: int = DIM, seed: int = 0) -> tuple[float, NDArray[np.float64]]:

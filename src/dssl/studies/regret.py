@@ -38,6 +38,7 @@ DESIGN = (
     *("syn-cora-0.2", "syn-cora-0.5", "syn-cora-0.8"),
 )
 DIAL = tuple(synthetic_spec(h) for h in numbers.HOMOPHILY)  # synthetic graphs over the range of homophily
+TITLES = {graph: f"synthetic h={h:g}" for graph, h in zip(DIAL, numbers.HOMOPHILY, strict=True)}
 LARGEST = ("pubmed", "cornell5", "minesweeper", "twitch-de", *DIAL)  # where slow methods have one seed
 FAST = ("dssl", "dgi", "cca-ssg", "gae")  # methods with three seeds on all graphs at 64 columns
 
@@ -233,7 +234,13 @@ def markdown(scores: Scores, *, notes: Sequence[str], remarks: Sequence[str], me
             ranked, partial = _table(regrets, set(members))
             header = ["row", *(MEASURES[measure] for measure in shown)]
             if ranked:
-                lines += ["", f"## {title}, {group}", "", f"{len(members)} graphs: {', '.join(members)}.", ""]
+                lines += [
+                    "",
+                    f"## {title}, {group}",
+                    "",
+                    f"{len(members)} graphs: {', '.join(TITLES.get(graph, graph) for graph in members)}.",
+                    "",
+                ]
                 lines += markdown_rows(header, ranked)
             if partial:
                 lines += ["", "Rows on fewer than half of these graphs, which are not ranked:", ""]
@@ -277,7 +284,7 @@ def _summary(scores: Scores, groups: Mapping[str, Sequence[str]], budgets: Seque
                 if found:
                     values, (graph, budget) = list(found.values()), min(found, key=lambda cell: found[cell])
                     figures = [len(values), sum(value > 0 for value in values), sum(value >= -1 for value in values)]
-                    worst = f"{min(values):+.1f} ({graph}, {budget})"
+                    worst = f"{min(values):+.1f} ({TITLES.get(graph, graph)}, {budget})"
                     mean = f"{np.mean(values):+.1f}"
                     lines.append([group, ", ".join(labels), own, title, *map(str, figures), worst, mean])
     if not lines:
