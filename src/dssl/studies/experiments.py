@@ -131,8 +131,8 @@ def run(
     for job in jobs_by_key(jobs).values():
         same = [known[job.key]] if job.key in known else []
         same += [record for other, record in others.get(job.graph, ()) if other.covers(job) and other.key == record.key]
-        same.sort(key=lambda record: record.outdated)
-        kept = [record for record in same if stored or (not record.outdated and judge.holds(record, job))]
+        current = [record for record in same if not record.outdated and judge.holds(record, job)]
+        kept = current or (same if stored else [])
         if kept:
             found[job.key] = kept[0]
             on_record(job, kept[0])

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -243,15 +243,14 @@ def _measured(
     result: Result = {"width": columns.shape[1], "label_free": free}
     if splits:
         assert graph.y is not None
-        found = probe.linear_probe(columns, graph.y, splits, measure=job.measure, class_weight=job.class_weight)
+        fit = partial(probe.linear_probe, columns, graph.y, measure=job.measure, class_weight=job.class_weight)
+        found = fit(splits)
         result["probe"] = {name: list(score.values) for name, score in found.scores.items()}
         result["probe"][f"val_{job.measure}"] = list(found.validation.values)
+        usual = f"{100 * job.shares[0]:g}%" if job.protocol == "random" and not job.labels else ""  # the same splits
         for budget in job.budgets:
-            if budget == f"{100 * job.shares[0]:g}%" and job.protocol == "random" and not job.labels:  # the same splits
-                result.setdefault("budgets", {})[budget] = result["probe"][job.measure]
-                continue
-            scores = probe.linear_probe(columns, graph.y, splits_of(job, budget), measure=job.measure).scores
-            result.setdefault("budgets", {})[budget] = list(scores[job.measure].values)
+            own = found if budget == usual else fit(splits_of(job, budget))
+            result.setdefault("budgets", {})[budget] = list(own.scores[job.measure].values)
         if job.clusters:
             result["kmeans"] = evaluate.kmeans(columns, graph.y, seed=job.split_seed)
     if task is not None:
