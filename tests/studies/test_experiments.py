@@ -84,6 +84,19 @@ def test_a_record_serves_jobs_of_which_no_more_is_measured(tmp_path: Path, monke
     assert done == more
 
 
+def test_stored_tables_prefer_a_record_with_todays_settings(tmp_path: Path) -> None:
+    job = Job(TINY, "dgi", {"method": "dgi", "epochs": 1, "dim": 4}, splits=2)
+    more = Job(TINY, "dgi", job.settings, splits=2, clusters=True)
+    first, other = experiments.run([job, more], tmp_path, workers=1)
+    assert first.key != other.key
+    old = {**first.to_json(), "resolved": {**(first.resolved or {}), "train.learning_rate": 0.5}}
+    path = tmp_path / f"{slug(TINY)}.jsonl"
+    path.write_text(json.dumps(old) + "\n" + json.dumps(other.to_json()) + "\n", encoding="utf-8")
+    assert [record.key for record in experiments.run([job], tmp_path, stored=True)] == [other.key]
+    path.write_text(json.dumps(old) + "\n", encoding="utf-8")
+    assert [record.key for record in experiments.run([job], tmp_path, stored=True)] == [first.key]
+
+
 def test_the_budget_of_the_first_fraction_has_the_values_of_the_splits(tmp_path: Path) -> None:
     job = Job(TINY, "raw", baseline="raw", splits=2, budgets=("60%", "50%"))
     (record,) = experiments.run([job], tmp_path, workers=1)

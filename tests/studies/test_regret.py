@@ -12,6 +12,7 @@ from dssl.studies import experiments, regret
 from dssl.studies.entries import Entry, method_entries
 from dssl.studies.experiments import Job
 from dssl.studies.paper import plans
+from dssl.studies.paper import reproduce as studies
 from dssl.studies.paper.plans import Options
 from dssl.studies.paper.reproduce import reproduce
 from dssl.studies.records import Record, records
@@ -117,6 +118,16 @@ def test_a_part_of_the_table_runs_from_the_graph_to_the_files_and_is_not_done_tw
     assert "60% labels" in page and "20/class labels" not in page
     with pytest.raises(ConfigError, match="unknown budget '61%'; use 60%, 5%, 1%"):
         reproduce("regret", Options(datasets=(TINY,), budgets=("61%",)), tmp_path)
+
+
+def test_graphs_whose_files_are_missing_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regret, "graphs", lambda: (TINY,))
+    monkeypatch.setattr(studies, "available", lambda name: name not in ("cora", "texas"))
+    every = Options(rows=("raw 64",))
+    sentence = "Left out, since their files are not on this machine: cora, texas."
+    assert sentence in reproduce("regret", every, tmp_path, workers=1)[0].read_text()
+    one = Options(rows=("raw 64",), datasets=(TINY,))
+    assert sentence not in reproduce("regret", one, tmp_path, workers=1)[0].read_text()
 
 
 def test_the_default_is_compared_with_the_best_of_other_rows_in_each_cell() -> None:

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from dssl.data.catalogue import DATASETS
+from dssl.data.datasets import available
 from dssl.errors import ConfigError, RunError, nearest, require
 from dssl.runtime import files
 from dssl.studies import charts, experiments, regret
@@ -172,7 +174,9 @@ def write_regret(made: Made) -> list[Path]:
     ]
     notes = [QUICK_NOTE, "", *notes] if made.options.quick else notes
     written = [made.out / f"{made.name}.md", made.out / f"{made.name}.csv"]
-    remarks = [*dict.fromkeys(made.failed), *_time(made.records), *_left(made)]
+    absent = [] if made.options.datasets else [name for name in DATASETS if not available(name)]
+    here = [f"Left out, since their files are not on this machine: {', '.join(absent)}."] if absent else []
+    remarks = [*dict.fromkeys(made.failed), *here, *_time(made.records), *_left(made)]
     page = regret.markdown(scores, notes=notes, remarks=remarks, measures=made.options.budgets)
     files.write_text(written[0], page)
     files.write_text(written[1], regret.csv(scores))
