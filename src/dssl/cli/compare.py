@@ -192,7 +192,7 @@ def reproduce(
     ] = None,
     methods: Names = None,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="Trainings per cell; default 1, for table2 and published 3.")
+        int | None, typer.Option(min=1, help="Trainings per cell; default 1, for table2, published and regret 3.")
     ] = None,
     rows: Annotated[
         list[str] | None, typer.Option(metavar="NAMES", help="Rows of regret: names, methods or baselines.")
