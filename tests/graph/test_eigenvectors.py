@@ -36,6 +36,14 @@ def test_both_ends_of_the_spectrum_are_found() -> None:
     np.testing.assert_allclose(found.values, [0.9, -0.8, 0.7, -0.6], atol=1e-4)
 
 
+@pytest.mark.parametrize("positive", [False, True])
+def test_an_eigenvalue_that_stands_alone_does_not_overflow(positive: bool) -> None:
+    values = np.concatenate([[1], np.linspace(0.05, 0.03, 20_000)]).astype(np.float32)
+    found = leading_eigenpairs(lambda q: values[:, None] * q, 20_001, 4, positive=positive)
+    assert found.values[0] == pytest.approx(1, abs=1e-4)
+    assert np.isfinite(found.vectors).all()
+
+
 def test_a_bipartite_graph_needs_few_products() -> None:
     half = (stream(0, "bipartite").random((600, 600)) < 0.004).astype(np.float32)
     matrix = np.block([[np.zeros((600, 600)), half], [half.T, np.zeros((600, 600))]]).astype(np.float32)

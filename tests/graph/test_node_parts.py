@@ -136,16 +136,38 @@ def test_a_handful_of_features_has_whitened_hops() -> None:
     np.testing.assert_allclose(found @ found.T, products / np.trace(products) * 400, atol=5e-3)
 
 
-def test_many_measurements_have_the_leading_components_of_their_hops() -> None:
-    many = blocks().replace(x=stream(0, "x").normal(size=(400, 100)).astype(np.float32))
+@pytest.mark.parametrize("alike", [0.0, 1.0])
+def test_many_measurements_have_the_denoised_components_of_their_hops(alike: float) -> None:
+    graph = blocks()
+    x = stream(0, "x").normal(size=(400, 100)).astype(np.float32)
+    x[:, 0] *= np.float32(8)  # a signal of the nodes alone
+    p = graph.adjacency().toarray()
+    p /= p.sum(axis=1, keepdims=True)
+    x[:, 1:] += np.float32(2 * alike) * (p @ x[:, 1:])
+    many = graph.replace(x=x)
     fitted, parts, _ = NodeParts.fit(many, dim=4)
     assert list(parts) == list(fitted.weights) == ["hops", "positions", "roles"]
-    p = many.adjacency().toarray()
-    p /= p.sum(axis=1, keepdims=True)
-    hops = np.hstack([many.x, p @ many.x, p @ p @ many.x])
-    u, s, _ = np.linalg.svd(hops - hops.mean(axis=0), full_matrices=False)
-    expected = u[:, :100] * s[:100] / np.sqrt((s[:100] ** 2).sum() / 400)
-    np.testing.assert_allclose(parts["hops"] @ parts["hops"].T, expected @ expected.T, atol=2e-3)
+    assert fitted.weights["hops"] == 1.2
+
+    variances = np.linalg.eigvalsh(np.cov(x.T.astype(np.float64), bias=True))
+    noise = np.median(variances)
+    signal = (variances - noise)[variances > noise * 1.5**2].sum() / variances.sum()
+    first, second = (half.adjacency().toarray() for half in halves(graph))
+    one, other = (half @ x / np.maximum(half.sum(axis=1, keepdims=True), 1) for half in (first, second))
+    one, other = one - one.mean(axis=0), other - other.mean(axis=0)
+    r = max(0, (one * other).sum() / np.sqrt((one**2).sum() * (other**2).sum()))
+    rho = 2 * r / (1 + r)
+    ratio = 2 * min(rho / (1 - rho), 2) / min(signal / (1 - signal), 2)
+    hops = [block - block.mean(axis=0) for block in (x, p @ x, p @ p @ x)]
+    own, *near = (np.linalg.norm(block) for block in hops)
+    assert (ratio * own > max(near)) == bool(alike)  # means get another size in one of the cases
+    for at, size in enumerate(near, 1):
+        hops[at] *= max(1, min(ratio, 1) * own / size)
+    u, s, _ = np.linalg.svd(np.hstack(hops), full_matrices=False)
+    variances = s[: np.linalg.matrix_rank(np.hstack(hops), tol=1e-3)] ** 2
+    shrunk = (u[:, :100] * s[:100]) * np.maximum(1 - np.median(variances) / variances[:100], 0.1)
+    expected = shrunk * 20 / np.linalg.norm(shrunk)
+    np.testing.assert_allclose(parts["hops"] @ parts["hops"].T, expected @ expected.T, atol=5e-3)
 
 
 def test_reliability_is_spearman_and_browns() -> None:

@@ -30,7 +30,7 @@ from dssl.evaluation.metrics import MEASURES, Measure, Score, measured, rarer_cl
 from dssl.evaluation.splits import Split
 from dssl.graph import Graph, svd
 from dssl.graph.adjacency import gcn_matrix, mean_matrix
-from dssl.graph.positions import Positions
+from dssl.graph.positions import REGULARISATION, Positions
 
 MOST, HOP_DIM, ADJACENCY_DIM = 256, 64, 256
 TINY = float(np.finfo(np.float32).tiny)
@@ -93,7 +93,7 @@ def baseline(name: str, graph: Graph, *, dim: int) -> Dense | None:
     if name == "directed-adjacency":
         return _reduced(graph.without_self_loops().adjacency(), width)
     if name == "spectral":
-        return Positions.fit(plain, dim=min(width, plain.num_nodes))[1]
+        return Positions.fit(plain, dim=min(width, plain.num_nodes), tau=REGULARISATION)[1]
     if name == "blocks":
         names = ("raw", "smoothed", "spectral")
         parts = [part for each in names if (part := baseline(each, graph, dim=dim)) is not None]

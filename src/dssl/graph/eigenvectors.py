@@ -6,7 +6,8 @@ subspace iteration"). Unwanted is the interval [−c, c], or [0, c] for a matrix
 the size of an estimate a little below the wanted ones. (The smallest one of the block is useless: mixtures of both ends
 have estimates near 0.) So both ends of the spectrum are found. A round is a filter, an
 orthonormalisation and a Rayleigh-Ritz step; rounds end when the residuals are small. The degree of a round is limited
-so that the largest eigenvalue does not drown the others in single precision.
+so that the largest eigenvalue does not drown the others in single precision, and a round ends early if they grow faster
+than that: the first estimates miss an eigenvalue that stands alone.
 """
 
 from __future__ import annotations
@@ -89,7 +90,10 @@ def leading_eigenpairs(
         for _ in range(degree - 1):
             image = times(block)
             used += 1
-            before, block = block, _next(image, block, before, middle, half)
+            following, largest = _next(image, block, before, middle, half)
+            before, block = block, following
+            if largest > 10 * GROWTH:
+                break
         block = _orthonormal(block)
     del image
     vectors = out_of_core.mapped(lambda part: np.ascontiguousarray(part[:, :count]), block)
@@ -113,12 +117,20 @@ def _shifted(image: Floats, block: Floats, middle: float, half: float) -> Floats
     return out_of_core.mapped(lambda part, own: (part - shift * own) / scale, image, block, into=image)
 
 
-def _next(image: Floats, block: Floats, before: Floats, middle: float, half: float) -> Floats:
-    """The recurrence of the Chebyshev polynomials: 2 (M − middle) block / half − before, from M block as above."""
-    shift, scale = np.float32(middle), np.float32(2 / half)
-    return out_of_core.mapped(
-        lambda part, own, last: (part - shift * own) * scale - last, image, block, before, into=image
-    )
+def _next(image: Floats, block: Floats, before: Floats, middle: float, half: float) -> tuple[Floats, float]:
+    """The recurrence of the Chebyshev polynomials: 2 (M − middle) block / half − before, from M block as above.
+
+    Returns:
+        The next block, and the largest size of its values.
+    """
+    shift, scale, largest = np.float32(middle), np.float32(2 / half), [0.0]
+
+    def step(part: Floats, own: Floats, last: Floats) -> Floats:
+        found = (part - shift * own) * scale - last
+        largest.append(float(max(found.max(initial=0), -found.min(initial=0))))
+        return found
+
+    return out_of_core.mapped(step, image, block, before, into=image), max(largest)
 
 
 def _degree(ratio: float) -> int:

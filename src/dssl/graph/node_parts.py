@@ -7,7 +7,7 @@ topics          subject of the node (`dssl.graph.topics`)            ρ/(1 − �
 words           principal components of its features                 1.5 ρ/(1 − ρ) of words
 smoothed words  :math:`S^2` of them, S = D̂^−½ (A + I) D̂^−½          ρ of contexts
 amount          logarithm of the sum of its words                    0.35 √ρ of amounts
-hops            measurements, their means one and two links away     1.5
+hops            measurements, their means one and two links away     1.5; 1.2 if denoised
 positions       place in the graph (`dssl.graph.positions`)          their size, times 1 − t/2
 roles           pattern of its links (`dssl.graph.roles`)            0.7 √ρ of roles
 ==============  ===================================================  =====================
@@ -26,7 +26,11 @@ of topics, words, smoothed words or positions gets the length √l, times a numb
 
 Topics, words and amount need features that are tokens (words, counts, categories): more than 64 columns, none negative,
 most entries zero. Other features are measurements and have hops instead. Up to 64 of them are a handful: all components
-of their hops get the same variance, so that none is lost.
+of their hops get the same variance, so that none is lost. More than 64 are *denoised*: each principal component of the
+hops counts by the fraction of its variance that is above that of the median component. Means over neighbours keep their
+own size, which is small where neighbours are not alike, or get up to the size of the measurements, if they are as
+reliable: by 2ρ/(1 − ρ) of the means, from halves of the links, over that of the measurements, whose ρ is the fraction of
+their variance beyond the largest component of noise alone (Marchenko and Pastur 1967).
 
 The *closed form* is the leading principal components of the weighted parts. It is also the input of training, with at
 least 128 columns.
@@ -46,7 +50,7 @@ from dssl.graph import Graph
 from dssl.graph.adjacency import Averages
 from dssl.graph.homophily_spectrum import HomophilySpectrum
 from dssl.graph.positions import Positions, link_reliability
-from dssl.graph.principal import Principal, moments
+from dssl.graph.principal import Principal, middle, moments
 from dssl.graph.roles import Roles
 from dssl.graph.topics import Topics
 from dssl.graph.word_covariance import (
@@ -63,7 +67,7 @@ from dssl.runtime import out_of_core
 Floats = NDArray[np.float32]
 
 WIDTH, WORDS = 256, 128  # columns of the basis of the features, and principal components that are kept
-ROLES, AMOUNT, HOPS, IN_LINKS = 0.7, 0.35, 1.5, 0.5
+ROLES, AMOUNT, HOPS, WIDE_HOPS, IN_LINKS = 0.7, 0.35, 1.5, 1.2, 0.5
 BESIDE_TOPICS = 0.5  # fraction of the positions that reliable topics replace
 KEPT = ("amount", "hops", "roles")  # parts whose rows are not damped
 SHORTEST = 1e-3  # length up to which a row is not made longer
@@ -148,9 +152,14 @@ class NodeParts:
             handful = graph.x.shape[1] <= REPLICATES
             basis = np.eye(graph.x.shape[1], dtype=np.float32)
             basis = basis if handful else word_basis(graph.x, None, min(WORDS, *graph.x.shape), seed)
-            hops = _hops(_projected(graph.x, None, basis), links)
-            words = Principal.fit(hops, hops.shape[1] if handful else basis.shape[1], equal=handful)
-            parts["hops"], weights["hops"] = words.apply(hops), HOPS
+            own = _projected(graph.x, None, basis)
+            hops = _hops(own, links)
+            if handful:
+                words = Principal.fit(hops, hops.shape[1], equal=True)
+            else:
+                scale = context_scales(hops, context_ratio(own, first, second))
+                words = Principal.fit(hops, basis.shape[1], scale=scale, denoise=True)
+            parts["hops"], weights["hops"] = words.apply(hops), HOPS if handful else WIDE_HOPS
         together, directions = link_reliability(links, seed=seed)
         counts = np.array([max(signal_to_noise(rho), signal_to_noise(together)) for rho in directions])
         positions, parts["positions"] = Positions.fit(plain, seed=seed, counts=counts)
@@ -253,6 +262,40 @@ def reliability(first: Floats, second: Floats) -> float:
     variance, norms = sizes[0] + sizes[1], np.sqrt(sizes[0] * sizes[1])
     r = np.clip(np.divide(shared, norms, out=np.zeros_like(norms), where=norms > 1e-12), 0, 1)
     return float((2 * r / (1 + r)) @ variance / max(float(variance.sum()), 1e-30))
+
+
+def context_ratio(own: Floats, first: Graph, second: Graph) -> float:
+    """2ρ/(1 − ρ) of the means over neighbours, over ρ/(1 − ρ) of the measurements.
+
+    Args:
+        own: measurements, or their projections, shape ``(N, k)``.
+        first: one half of the links, see `halves`.
+        second: the other half.
+    """
+    mean = moments(own)[0]
+    products = out_of_core.added(lambda block: (block - mean).T @ (block - mean), own, at_once=1 << 21) / len(own)
+    variances = np.linalg.eigvalsh(products)
+    noise = middle(variances)
+    largest = noise * (1 + np.sqrt(own.shape[1] / len(own))) ** 2  # of noise alone
+    signal = np.sum(variances[variances > largest] - noise) / max(float(variances.sum()), 1e-30)
+    one, other = (Averages(half).mean(own) for half in (first, second))
+    means, sizes = zip(*(moments(part) for part in (one, other)), strict=True)
+    shared = out_of_core.added(lambda a, b: ((a - means[0]) * (b - means[1])).sum(dtype=np.float64), one, other)
+    r = max(float(shared) / len(own) / max(float(np.sqrt(sizes[0].sum() * sizes[1].sum())), 1e-30), 0.0)
+    return 2 * signal_to_noise(2 * r / (1 + r)) / max(signal_to_noise(float(signal)), 1e-9)
+
+
+def context_scales(hops: Floats, ratio: float) -> NDArray[np.float64]:
+    """Factors of measurements and their means one and two links away, which leave a mean between its size and 1.
+
+    >>> hops = np.array([[2, 1, 1], [-2, -1, 1]], np.float32)
+    >>> context_scales(hops, 0.75).tolist(), context_scales(hops, 0.1).tolist()  # the mean has half the size
+    ([1.0, 1.5, 1.0], [1.0, 1.0, 1.0])
+    """
+    sizes = np.sqrt(moments(hops)[1].reshape(3, -1).sum(axis=1))
+    relative = sizes / max(float(sizes[0]), 1e-30)
+    factors = np.divide(min(ratio, 1.0), relative, out=np.ones(3), where=relative > 1e-9)
+    return np.repeat(np.maximum(factors, 1), hops.shape[1] // 3)
 
 
 def signal_to_noise(rho: float) -> float:

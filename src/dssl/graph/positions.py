@@ -2,8 +2,9 @@ r"""Positions: where a node is, as the leading eigenvectors of the regularised a
 
 .. math:: M = (D + \tau I)^{-1/2} A (D + \tau I)^{-1/2}, \qquad M v = \lambda v
 
-with τ half the mean degree (regularised spectral clustering, Qin and Rohe 2013): plain A is ruled by hubs and the
-normalised one by hanging trees. Columns are λv for the eigenvalues of largest size, so both ends of the spectrum are
+with τ half the mean degree or, in a dense graph, up to ten times the mean degree (`regularisation`; regularised spectral
+clustering, Qin and Rohe 2013). The normalised matrix is ruled by hanging trees where links are few. Where they are
+many, plain A is better: the number of a node's links says how much is known of it. Columns are λv for the eigenvalues of largest size, so both ends of the spectrum are
 there. A directed graph has singular vectors instead: columns Mv from its out-links and Mᵀu from its in-links.
 
 λv is the sum of stored vectors over a node's links, since Mv = λv. So a new node gets its position from its links to
@@ -36,7 +37,7 @@ from dssl.runtime import out_of_core
 Floats = NDArray[np.float32]
 
 DIM = 64
-REGULARISATION = 0.5  # τ over the mean degree
+REGULARISATION, SPARSE, MOST_REGULAR = 0.5, 4.0, 20.0  # see `regularisation`
 ROUGH = 32  # products for the eigenvectors of half of the links
 WORK, FEWEST = 3e10, 12  # multiplications for eigenvectors at most, and the fewest products on any graph
 
@@ -70,7 +71,13 @@ class Positions:
 
     @classmethod
     def fit(
-        cls, graph: Graph, *, dim: int = DIM, seed: int = 0, counts: NDArray[np.float64] | None = None
+        cls,
+        graph: Graph,
+        *,
+        dim: int = DIM,
+        seed: int = 0,
+        counts: NDArray[np.float64] | None = None,
+        tau: float | None = None,
     ) -> tuple[Positions, Floats]:
         """Compute the positions of a graph's nodes.
 
@@ -80,12 +87,14 @@ class Positions:
             seed: seed of the start of the iteration.
             counts: number that each direction is multiplied by, shape ``(k,)``; the last one also counts for further
                 directions. By default all are 1.
+            tau: τ over the mean degree, by default that of `regularisation`.
 
         Returns:
             The stored vectors, and the positions of shape ``(N, k)`` or, directed, ``(N, 2k)``.
         """
         plain = graph.without_self_loops()
-        tau, dim = REGULARISATION * float(degrees(plain).mean()), min(dim, most_columns(plain.num_nodes))
+        tau = (regularisation(plain) if tau is None else tau) * float(degrees(plain).mean())
+        dim = min(dim, most_columns(plain.num_nodes))
         ends, starts = _directed(plain, tau, dim, seed) if graph.directed else _undirected(plain, tau, dim, seed)
         columns = _columns(plain, tau, ends, starts)
         mean, variance = moments(columns)
@@ -151,12 +160,13 @@ def link_reliability(graph: Graph, *, dim: int = DIM, seed: int = 0) -> tuple[fl
     if not indices.size or not start.size:
         return 0.0, np.zeros(1)
     half = plain.replace(indptr=indptr, indices=indices, weights=None)
-    tau = REGULARISATION * indices.size / plain.num_nodes
+    times = regularisation(plain)
+    tau = times * indices.size / plain.num_nodes
     dim = min(dim, most_columns(plain.num_nodes))
     allowed = min(ROUGH, _products(half, dim, WORK / 4))
     pairs = leading_eigenpairs(_regularised(half, tau), plain.num_nodes, dim, products=allowed, seed=seed)
     other = np.bincount(start, minlength=plain.num_nodes) + np.bincount(end, minlength=plain.num_nodes)
-    root = (1 / np.sqrt(other + REGULARISATION * other.mean())).astype(np.float32)[:, None]
+    root = (1 / np.sqrt(other + times * other.mean())).astype(np.float32)[:, None]
     scaled, found = pairs.vectors * root, np.zeros(len(pairs.values))
     for begin in range(0, start.size, 1 << 16):
         ends = slice(begin, begin + (1 << 16))
@@ -166,6 +176,15 @@ def link_reliability(graph: Graph, *, dim: int = DIM, seed: int = 0) -> tuple[fl
     ratios = np.divide(found, values, out=np.zeros_like(found), where=np.abs(values) > 1e-9 * np.abs(values).max())
     smooth = np.clip(isotonic_regression(np.clip(ratios, -1, 1), increasing=False).x, 0, 1)
     return min(1.0, 2 * ratio / (1 + ratio)), 2 * smooth / (1 + smooth)
+
+
+def regularisation(graph: Graph) -> float:
+    """τ over the mean degree: 1/2 for a mean degree of up to 4, then an eighth of the mean degree, 10 at most.
+
+    >>> regularisation(Graph.from_edges([0, 1, 2], [1, 2, 3]))
+    0.5
+    """
+    return REGULARISATION * float(np.clip(graph.indices.size / max(graph.num_nodes, 1) / SPARSE, 1, MOST_REGULAR))
 
 
 def _root(graph: Graph, tau: float) -> Floats:

@@ -3,10 +3,11 @@ r"""Vectors of an exact width from the closed form and the trained vector togeth
 With ``features = "topics"`` the features of a node are the leading principal components of its parts: topics, words,
 positions and roles (`dssl.graph.node_parts`). Their first ``dim`` columns c are the closed form of a vector. Training
 gains on some graphs and loses on others, and no label-free rule is known to separate the two cases. So DSSL's vector is
-made of both. Each is centred and scaled, the closed form to size 1 and the trained vector to size ½. The first ``dim``
-principal components of the two side by side are the vector:
+made of both. Each is centred and scaled, the closed form to size 1 and the trained vector to size t = ½, or less where
+there is little to learn from: t = ½ L/1000 for L < 1000 links. The first ``dim`` principal components of the two side by
+side are the vector:
 
-.. math:: y_i = [\,(c_i - \bar c)/s_c \;|\; \tfrac12 (h_i - \bar h)/s_h\,]\, A,\quad s^2 = \tfrac1N \sum_i \|\cdot\|^2.
+.. math:: y_i = [\,(c_i - \bar c)/s_c \;|\; t\, (h_i - \bar h)/s_h\,]\, A,\quad s^2 = \tfrac1N \sum_i \|\cdot\|^2.
 
 Columns are in order of importance: the first k of them are a shorter vector. The standard deviations of the components
 are raised to the power 1.5, so that a classifier without regularisation uses the first columns first. Their total
@@ -29,7 +30,7 @@ from dssl.runtime import out_of_core
 
 Floats = NDArray[np.float32]
 WIDTH = 128  # columns of the input, at least
-TRAINED = 0.5  # size of the trained vector relative to the closed form
+TRAINED, LINKS = 0.5, 1000  # size of the trained vector relative to the closed form, with so many links or more
 DECAY = 1.5  # power of the standard deviations of the columns
 SIZE = np.float32(2)  # root of their total variance
 
@@ -83,7 +84,8 @@ class Joint:
             trained: the trained vectors, shape ``(N, d)``; ``d = 0`` leaves the closed form alone.
         """
         sizes = np.sqrt([_total_variance(_input(ready), self.dim), _total_variance(trained, trained.shape[1])])
-        factors = np.divide([1, TRAINED], sizes, out=np.zeros_like(sizes), where=sizes > 1e-12)
+        size = TRAINED * min(1.0, ready.num_arcs / 2 / LINKS)
+        factors = np.divide([1, size], sizes, out=np.zeros_like(sizes), where=sizes > 1e-12)
         self.scales = np.repeat(factors, [self.dim, trained.shape[1]]).astype(np.float32)
         fitted = Principal.fit(_joined(_input(ready), trained, self.scales), self.dim, power=DECAY)
         self.projection = Principal(fitted.mean, SIZE * fitted.axes)
