@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dssl.graph import Graph
-from dssl.graph.positions import Positions, link_reliability
+from dssl.graph.positions import Positions, link_reliability, regularisation
 from dssl.rng import stream
 from tests import graphs
 from tests.graphs import random_graph
@@ -25,13 +25,24 @@ def unit(columns: np.ndarray) -> np.ndarray:
     return columns / np.sqrt((columns**2).sum() / len(columns))
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_columns_are_eigenvectors_times_eigenvalues(weighted: bool) -> None:
-    graph = random_graph(weighted=weighted).without_self_loops()
+def test_the_denser_a_graph_the_more_it_is_regularised() -> None:
+    def regular(degree: int) -> Graph:
+        steps = np.arange(1, degree // 2 + 1)
+        ends = (np.arange(200)[:, None] + steps) % 200
+        return Graph.from_edges(np.repeat(np.arange(200), steps.size), ends.reshape(-1), num_nodes=200)
+
+    assert [regularisation(regular(degree)) for degree in (2, 4, 16, 120)] == pytest.approx([0.5, 0.5, 2, 10])
+    assert regularisation(regular(16).replace(weights=np.full(3200, 9, np.float32))) == 2  # of the number of links
+
+
+@pytest.mark.parametrize(("weighted", "dense"), [(False, False), (True, False), (False, True)])
+def test_columns_are_eigenvectors_times_eigenvalues(weighted: bool, dense: bool) -> None:
+    graph = blocks(nodes=100, degree=40) if dense else random_graph(weighted=weighted).without_self_loops()
     _, found = Positions.fit(graph, dim=200)
-    a = graph.adjacency().toarray().astype(np.float64)
+    a = graph.without_self_loops().adjacency().toarray().astype(np.float64)
     degree = a.sum(axis=1)
-    root = 1 / np.sqrt(degree + 0.5 * degree.mean())
+    tau = max(1, np.count_nonzero(a) / len(a) / 4) * degree.mean() / 2
+    root = 1 / np.sqrt(degree + tau)
     values, vectors = np.linalg.eigh(root[:, None] * a * root)
     expected = unit(vectors * values)
     np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-3)

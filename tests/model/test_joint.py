@@ -102,16 +102,20 @@ def test_the_spectrum_of_homophily_is_stored_and_kept(tmp_path: Path) -> None:
     assert stored[0]["homophily"] == spectrum.summary(words().feature_names)
 
 
-def test_the_vector_is_made_of_the_closed_form_and_the_trained_vector_at_half_its_size() -> None:
-    """The principal components of both, centred and of size 1 and one half, their size to the power 1.5, by NumPy."""
-    graph = words()
+@pytest.mark.parametrize("nodes", [120, 400])
+def test_the_vector_is_made_of_the_closed_form_and_the_trained_vector_at_half_its_size_or_less(nodes: int) -> None:
+    """The principal components of both, centred and of size 1 and t, their size to the power 1.5, by NumPy."""
+    graph = words(nodes)
+    links = np.count_nonzero(np.triu(graph.adjacency().toarray()))
+    assert (links < 1000) == (nodes == 120)
     joint, x = Joint.start(graph, dim=6, seed=0)
-    assert x.shape == (120, 128)
-    trained = (3 + 40 * stream(0, "trained").normal(size=(120, 4))).astype(np.float32)
+    assert x.shape == (nodes, 128)
+    trained = (3 + 40 * stream(0, "trained").normal(size=(nodes, 4))).astype(np.float32)
     ready = with_input(graph, x)
     joint.finish(ready, trained)
     sides = [side - side.mean(axis=0) for side in (x[:, :6].astype(np.float64), trained)]
-    both = np.hstack([size * side / np.sqrt((side**2).sum() / 120) for size, side in zip((1, 0.5), sides, strict=True)])
+    sizes = (1, 0.5 * min(1, links / 1000))
+    both = np.hstack([size * side / np.sqrt((side**2).sum() / nodes) for size, side in zip(sizes, sides, strict=True)])
     u, s, _ = np.linalg.svd(both, full_matrices=False)
     expected = u[:, :6] * s[:6] ** 1.5
     found = joint.join(ready, trained)
