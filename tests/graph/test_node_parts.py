@@ -6,9 +6,9 @@ from scipy import sparse
 
 from dssl.graph import Graph
 from dssl.graph.adjacency import Averages
-from dssl.graph.node_parts import NodeParts, are_tokens, halves, reliability, word_reliability
+from dssl.graph.node_parts import NodeParts, are_tokens
 from dssl.graph.positions import Positions, link_reliability
-from dssl.graph.principal import Principal
+from dssl.graph.reliability import halves, reliability, word_reliability
 from dssl.graph.roles import Roles
 from dssl.graph.word_covariance import WordCovariance
 from dssl.rng import stream
@@ -168,43 +168,6 @@ def test_many_measurements_have_the_denoised_components_of_their_hops(alike: flo
     shrunk = (u[:, :100] * s[:100]) * np.maximum(1 - np.median(variances) / variances[:100], 0.1)
     expected = shrunk * 20 / np.linalg.norm(shrunk)
     np.testing.assert_allclose(parts["hops"] @ parts["hops"].T, expected @ expected.T, atol=5e-3)
-
-
-def test_reliability_is_spearman_and_browns() -> None:
-    draw = stream(0, "twice")
-    truth = draw.normal(size=(4000, 3)) * [3, 1, 1]
-    one, other = (truth + draw.normal(size=truth.shape) * [3, 1, 1] for _ in range(2))
-    assert reliability(one, other) == pytest.approx(2 / 3, abs=0.03)  # r = 1/2
-    assert reliability(one, one) == pytest.approx(1)
-    assert reliability(one, draw.normal(size=truth.shape)) < 0.06
-    assert reliability(np.zeros((5, 2)), np.ones((5, 2))) == 0
-
-
-def test_long_texts_are_more_reliable_than_short_ones() -> None:
-    x = np.asarray(linked_bags(0.5).x)
-    short = x * (stream(0, "thin").random(x.shape) < 0.1)
-    basis = Principal.fit(x, 2).axes
-    found = [word_reliability(kind(v), basis)[0] for v in (x, short) for kind in (np.asarray, sparse.csr_array)]
-    assert found[0] > found[2] + 0.2
-    assert found[0] == pytest.approx(found[1], abs=0.05)
-
-
-def test_reliability_of_words_is_that_of_either_half_with_rows_that_sum_to_one() -> None:
-    x = np.asarray(linked_bags(0.5).x)
-    first = x * (stream(0, "word halves").random(x.shape) < 0.5)
-    rows = [half / np.maximum(half.sum(axis=1, keepdims=True), 1e-9) for half in (first, x - first)]
-    basis = Principal.fit(x, 2).axes
-    expected = reliability(*((half @ basis).astype(np.float32) for half in rows))
-    amounts = reliability(*(np.log1p(half.sum(axis=1))[:, None] for half in (first, x - first)))
-    assert word_reliability(x, basis) == pytest.approx((expected, amounts), abs=1e-4)
-
-
-def test_halves_share_no_link_and_miss_none() -> None:
-    graph = blocks()
-    first, second = (half.adjacency().toarray() for half in halves(graph))
-    np.testing.assert_array_equal(first + second, graph.adjacency().toarray() > 0)
-    assert 0.4 < first.sum() / (first + second).sum() < 0.6
-    np.testing.assert_array_equal(first, first.T)
 
 
 @pytest.mark.parametrize(

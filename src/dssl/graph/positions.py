@@ -2,10 +2,11 @@ r"""Positions: where a node is, as the leading eigenvectors of the regularised a
 
 .. math:: M = (D + \tau I)^{-1/2} A (D + \tau I)^{-1/2}, \qquad M v = \lambda v
 
-with τ half the mean degree or, in a dense graph, up to ten times the mean degree (`regularisation`; regularised spectral
-clustering, Qin and Rohe 2013). The normalised matrix is ruled by hanging trees where links are few. Where they are
-many, plain A is better: the number of a node's links says how much is known of it. Columns are λv for the eigenvalues of largest size, so both ends of the spectrum are
-there. A directed graph has singular vectors instead: columns Mv from its out-links and Mᵀu from its in-links.
+with τ half the mean degree or, in a dense graph, up to ten times the mean degree (`regularisation`; regularised
+spectral clustering, Qin and Rohe 2013). The normalised matrix is ruled by hanging trees where links are few. Where they
+are many, plain A is better: the number of a node's links says how much is known of it. Columns are λv for the
+eigenvalues of largest size, so both ends of the spectrum are there. A directed graph has singular vectors instead:
+columns Mv from its out-links and Mᵀu from its in-links.
 
 λv is the sum of stored vectors over a node's links, since Mv = λv. So a new node gets its position from its links to
 known nodes: :math:`(d_i + \tau)^{-1/2} \sum_j A_{ij} (d_j + \tau)^{-1/2} v_j`.

@@ -4,8 +4,8 @@ With ``features = "topics"`` the features of a node are the leading principal co
 positions and roles (`dssl.graph.node_parts`). Their first ``dim`` columns c are the closed form of a vector. Training
 gains on some graphs and loses on others, and no label-free rule is known to separate the two cases. So DSSL's vector is
 made of both. Each is centred and scaled, the closed form to size 1 and the trained vector to size t = ½, or less where
-there is little to learn from: t = ½ L/1000 for L < 1000 links. The first ``dim`` principal components of the two side by
-side are the vector:
+there is little to learn from: t = ½ L/1000 for L < 1000 links. The first ``dim`` principal components of the two side
+by side are the vector:
 
 .. math:: y_i = [\,(c_i - \bar c)/s_c \;|\; t\, (h_i - \bar h)/s_h\,]\, A,\quad s^2 = \tfrac1N \sum_i \|\cdot\|^2.
 

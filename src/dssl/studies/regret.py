@@ -75,7 +75,7 @@ class Row:
 
 
 def rows() -> list[Row]:
-    """All rows: the default and its closed form at three widths, other methods, the strongest on topics too, baselines."""
+    """All rows: the default and its closed form at three widths, other methods (four on topics too), baselines."""
     found = [
         Row(f"dssl {WIDTH}"),  # its default, as in Table 1
         Row("dssl, trained part", view="trained", shared=f"dssl {WIDTH}"),
