@@ -28,7 +28,7 @@ Topics, words and amount need features that are tokens (words, counts, categorie
 most entries zero. Other features are measurements and have hops instead. Up to 64 of them are a handful: all components
 of their hops get the same variance, so that none is lost. More than 64 are *denoised*: each principal component of the
 hops counts by the fraction of its variance that is above that of the median component. Means over neighbours keep their
-own size, which is small where neighbours are not alike, or get up to the size of the measurements, if they are as
+own size, which is small where neighbours differ, or get up to the size of the measurements, if they are as
 reliable: by 2ρ/(1 − ρ) of the means, from halves of the links, over that of the measurements. Theirs has as ρ the
 fraction of their variance beyond the largest component of noise alone (Marchenko and Pastur 1967).
 

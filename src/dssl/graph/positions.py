@@ -4,7 +4,7 @@ r"""Positions: where a node is, as the leading eigenvectors of the regularised a
 
 with τ half the mean degree or, in a dense graph, up to ten times the mean degree (`regularisation`; regularised
 spectral clustering, Qin and Rohe 2013). The normalised matrix is ruled by hanging trees where links are few. Where they
-are many, plain A is better: the number of a node's links says how much is known of it. Columns are λv for the
+are many, plain A is better: the position of a node with many links is more precise. Columns are λv for the
 eigenvalues of largest size, so both ends of the spectrum are there. A directed graph has singular vectors instead:
 columns Mv from its out-links and Mᵀu from its in-links.
 
