@@ -78,7 +78,7 @@ def context_ratio(own: Floats, first: Graph, second: Graph) -> float:
     """
     mean = moments(own)[0]
     products = out_of_core.added(lambda block: (block - mean).T @ (block - mean), own, at_once=1 << 21) / len(own)
-    variances: NDArray[np.float64] = np.linalg.eigvalsh(products)
+    variances = np.linalg.eigvalsh(products).astype(np.float64)
     noise = middle(variances)
     largest = noise * (1 + np.sqrt(own.shape[1] / len(own))) ** 2  # of noise alone
     signal = np.sum(variances[variances > largest] - noise) / max(float(variances.sum()), 1e-30)
