@@ -41,19 +41,22 @@ def test_a_worker_has_one_thread() -> None:
         assert submit(threads).result() == "1"
 
 
-def test_a_worker_has_one_thread_also_if_the_script_imports_torch_first(tmp_path: Path) -> None:
+def test_a_worker_has_one_thread_also_if_the_script_imports_numpy_and_torch_first(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
-        "import torch\n"
+        "import numpy, torch\n"
+        "from threadpoolctl import threadpool_info\n"
         "from dssl.runtime.processes import pool\n"
+        "def threads():\n"
+        "    return {torch.get_num_threads(), *(library['num_threads'] for library in threadpool_info())}\n"
         "if __name__ == '__main__':\n"
         "    with pool(2) as submit:\n"
-        "        print(submit(torch.get_num_threads).result())\n",
+        "        print(submit(threads).result())\n",
         encoding="utf-8",
     )
-    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"}
     found = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "1"
+    assert found.stdout.strip() == "{1}"
 
 
 def test_a_worker_that_is_killed_is_told_in_one_line() -> None:

@@ -110,11 +110,14 @@ def _begin(one_thread: bool) -> None:
     import threading
     from multiprocessing import parent_process
 
+    from threadpoolctl import threadpool_limits
+
     if one_thread:
         for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
             os.environ[name] = "1"
         if "torch" in sys.modules:
             sys.modules["torch"].set_num_threads(1)
+        threadpool_limits(1)  # BLAS that is loaded already: threads of several workers would wait for each other
 
     def end_with_the_parent() -> None:
         if (parent := parent_process()) is not None:
