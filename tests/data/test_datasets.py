@@ -28,6 +28,7 @@ from dssl.data.tables import from_tables
 from dssl.errors import DatasetError, DsslError
 from dssl.graph import Graph
 from dssl.graph.cache import cache_dir
+from dssl.graph.homophily_spectrum import homophily_spectrum
 from dssl.graph.statistics import homophily, summary
 
 # Measured independently on the raw files:
@@ -592,3 +593,12 @@ def test_edge_files_and_generators(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert load("synthetic:h=0.5,nodes=200,classes=2,degree=4").num_nodes == 200
     with pytest.raises(DsslError, match=r"nowhere\.csv"):
         load("nowhere.csv")
+
+
+@pytest.mark.usefixtures("data_dir")
+@pytest.mark.parametrize("name", ["texas", "cora", "reed98", "syn-cora-0.0", "actor"])
+def test_the_catalogue_has_the_measured_spectrum_of_homophily(
+    name: str, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DSSL_DATA", str(data_dir))
+    assert datasets.spectrum(name) == pytest.approx(homophily_spectrum(datasets.load_dataset(name)).extent, abs=6e-3)

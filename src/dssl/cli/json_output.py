@@ -95,7 +95,9 @@ def datasets(name: str | None) -> None:
     if name is None:
         print_json({"datasets": known.catalogue()})
     else:
-        print_json({"name": known.find(name).name, "figures": [asdict(row) for row in known.compare(name)]})
+        found = known.find(name).name
+        figures = [asdict(row) for row in known.compare(name)]
+        print_json({"name": found, "figures": figures, "spectrum": known.spectrum(found)})
 
 
 def methods(only: str | None) -> None:

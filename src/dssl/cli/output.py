@@ -242,12 +242,7 @@ def inspection(found: Inspection) -> None:
         f"components {shown['components']:,}, isolated nodes {shown['isolated_nodes']:,}; degree quantiles {quantiles}"
     )
     if found.spectrum is not None:
-        count, ends = found.spectrum["directions"], [found.spectrum[end] for end in ("smallest", "largest")]
-        out.print(
-            f"homophily without labels: {count} direction{'' if count == 1 else 's'} of the features above chance"
-            + (f", from {ends[0]:+.2f} to {ends[1]:+.2f}" if count else "")
-            + " (docs/topics.md)"
-        )
+        out.print(_spectrum_line(found.spectrum))
     for change in found.changes:
         out.print(escape(change))
     if not found.columns:
@@ -261,6 +256,19 @@ def inspection(found: Inspection) -> None:
     out.print("homophily: adjusted, if the column were the label; change a type with --column NAME=TYPE")
 
 
+def _spectrum_line(found: Mapping[str, float]) -> str:
+    count = int(found["directions"])
+    ends = f", from {found['smallest']:+.2f} to {found['largest']:+.2f}" if count else ""
+    plural = "" if count == 1 else "s"
+    return f"homophily without labels: {count} direction{plural} of the features above chance{ends} (docs/topics.md)"
+
+
+def _spectrum_cells(found: Mapping[str, float] | None) -> list[str]:
+    if found is None:
+        return ["–"] * 3
+    return [f"{found['directions']}", *(f"{found[end]:+.2f}" for end in ("smallest", "largest"))]
+
+
 def datasets(name: str | None) -> None:
     """Print the known graphs, or one of them compared with the paper's figures."""
     from dssl.data import datasets as known
@@ -269,11 +277,13 @@ def datasets(name: str | None) -> None:
     if name is None:
         names = ("nodes", "edges", "features", "classes")
         measures = ("edge_homophily", "class_average_homophily", "node_homophily", "adjusted_homophily")
-        table = Table("name", *names, "h", "ĥ", "node", "adjusted", "duplicates", "here", box=None, pad_edge=False)
+        other = ("h", "ĥ", "node", "adjusted", "duplicates", "directions", "from", "to", "here")
+        table = Table("name", *names, *other, box=None, pad_edge=False)
         for entry in known.catalogue():
             figures = [number(entry[key]) for key in (*names, *measures, "duplicates")]
-            table.add_row(entry["name"], *figures, "yes" if entry["raw"] else "no")
+            table.add_row(entry["name"], *figures, *_spectrum_cells(entry["spectrum"]), "yes" if entry["raw"] else "no")
         console.print(table)
+        console.print("directions, from, to: homophily of the features, without labels (docs/topics.md)")
         console.print("also: python:PACKAGE (python:stdlib), synthetic:h=0.25,nodes=10000, or a file of edges")
         return
     dataset = known.find(name)
@@ -282,6 +292,8 @@ def datasets(name: str | None) -> None:
         agrees = {None: "", True: "as published", False: "differs"}[row.agrees]
         table.add_row(row.quantity.replace("_", " "), number(row.ours), number(row.paper), agrees)
     console.print(table)
+    if (spectrum := known.spectrum(dataset.name)) is not None:
+        console.print(_spectrum_line(spectrum))
     for text in (dataset.note, f"from {dataset.origin}"):
         if text:
             console.print(escape(text), highlight=False, soft_wrap=True)

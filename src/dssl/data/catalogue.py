@@ -301,6 +301,33 @@ DUPLICATES = MappingProxyType(
     }
 )
 
+# The spectrum of homophily, which needs no labels: number of directions of the features in which neighbours are similar
+# or opposite above chance, smallest and largest eigenvalue, see dssl.graph.homophily_spectrum.
+SPECTRA = MappingProxyType(
+    {
+        "cora": (28, 0.00, 0.71),
+        "citeseer": (40, 0.00, 0.75),
+        "pubmed": (63, 0.00, 0.66),
+        "texas": (2, -0.61, 0.59),
+        "wisconsin": (7, -0.32, 0.44),
+        "cornell": (3, -0.42, 0.59),
+        "cornell-2020": (1, -0.49, 0.00),
+        "squirrel": (8, -0.09, 0.47),
+        "chameleon": (8, -0.16, 0.58),
+        "actor": (0, 0.00, 0.00),
+        "cornell5": (38, 0.00, 0.64),
+        "amherst41": (12, 0.00, 0.60),
+        "reed98": (10, 0.00, 0.65),
+        "twitch-de": (22, -0.36, 0.32),
+        "minesweeper": (2, 0.00, 0.06),
+        "syn-cora-0.0": (4, -0.31, 0.16),
+        "syn-cora-0.2": (1, 0.00, 0.17),
+        "syn-cora-0.5": (5, -0.18, 0.30),
+        "syn-cora-0.8": (4, 0.00, 0.55),
+        "syn-cora-1.0": (4, 0.00, 0.69),
+    }
+)
+
 # Published statistics of graphs whose files are not available here: Penn94 in the DSSL paper, the others by PyG.
 PUBLISHED = MappingProxyType(
     {

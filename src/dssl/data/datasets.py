@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from dssl.data.catalogue import DATASETS, DUPLICATES, Dataset, Figures
+from dssl.data.catalogue import DATASETS, DUPLICATES, SPECTRA, Dataset, Figures
 from dssl.data.published import fetch_raw, find_raw, read_raw
 from dssl.errors import DatasetError, nearest
 from dssl.graph import Graph
@@ -54,8 +54,8 @@ def catalogue() -> list[dict[str, Any]]:
     """Return one row for each known data set, with the keys of `dssl.graph.statistics.summary`, without loading any.
 
     The figures are those of the published files (a checksum makes sure of them when a graph is loaded). ``edges`` are
-    without self loops, ``duplicates`` is the fraction of nodes that share links and label with another, ``raw`` the
-    folder on this machine or none, ``paper`` the paper's figures or none.
+    without self loops, ``duplicates`` is the fraction of nodes that share links and label with another, ``spectrum`` is
+    the result of `spectrum`, ``raw`` the folder on this machine or none, ``paper`` the paper's figures or none.
     """
     return [
         {
@@ -63,12 +63,19 @@ def catalogue() -> list[dict[str, Any]]:
             **_row(asdict(dataset.figures)),
             "directed": dataset.directed,
             "duplicates": DUPLICATES.get(dataset.name),
+            "spectrum": spectrum(dataset.name),
             "raw": find_raw(dataset),
             "paper": None if dataset.paper is None else _row(asdict(dataset.paper)),
             "note": dataset.note,
         }
         for dataset in DATASETS.values()
     ]
+
+
+def spectrum(name: str) -> dict[str, float] | None:
+    """Return the extent of the spectrum of homophily as measured, see `dssl.graph.homophily_spectrum`, or none."""
+    found = SPECTRA.get(name)
+    return None if found is None else dict(zip(("directions", "smallest", "largest"), found, strict=True))
 
 
 def _row(figures: dict[str, Any]) -> dict[str, Any]:

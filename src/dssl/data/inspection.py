@@ -91,13 +91,7 @@ def inspect(options: ReadOptions) -> Inspection:
 def _spectrum(graph: Graph) -> dict[str, float] | None:
     if graph.x is None or not graph.num_features or not graph.num_arcs:
         return None
-    found = homophily_spectrum(graph)
-    above = found.values[found.effective != 0]
-    return {
-        "directions": found.num_significant,
-        "smallest": float(above.min(initial=0)),
-        "largest": float(above.max(initial=0)),
-    }
+    return homophily_spectrum(graph).extent
 
 
 def _columns(options: ReadOptions) -> list[InspectedColumn]:

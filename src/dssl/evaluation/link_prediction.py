@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -255,7 +256,9 @@ def _cosine(unit: NDArray[np.float32], pairs: Pairs) -> NDArray[np.float32]:
     return cast("NDArray[np.float32]", np.einsum("md,md->m", unit[pairs[:, 0]], unit[pairs[:, 1]]))
 
 
-def learn(values: NDArray[np.float32], train: tuple[Pairs, Pairs], val: tuple[Pairs, Pairs]) -> Any:
+def learn(
+    values: NDArray[np.float32], train: tuple[Pairs, Pairs], val: tuple[Pairs, Pairs]
+) -> Callable[[Pairs], NDArray[Any]]:
     """Return a logistic regression on pairs as a function; the best on the validation pairs is taken.
 
     Args:
@@ -263,37 +266,43 @@ def learn(values: NDArray[np.float32], train: tuple[Pairs, Pairs], val: tuple[Pa
         train: pairs with and without a link; the vectors may contain these links.
         val: likewise, not contained in the vectors: they choose the strength, and can be the examples, by folds.
     """
-    from scipy.linalg import LinAlgWarning
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import roc_auc_score
+
+    def examples(pairs: tuple[Pairs, Pairs]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        return features(np.concatenate(pairs)), np.arange(sum(map(len, pairs))) < len(pairs[0])
 
     def features(pairs: Pairs) -> NDArray[np.float32]:
         a, b = values[pairs[:, 0]], values[pairs[:, 1]]
         return np.hstack([a * b, np.abs(a - b)])
 
-    def fit(x: NDArray[np.float32], y: NDArray[np.bool_], strength: float) -> LogisticRegression:
-        with warnings.catch_warnings():
-            # An ill-conditioned Hessian, as of columns that are nearly equal, makes the solver fall back to L-BFGS.
-            for kind in (LinAlgWarning, ConvergenceWarning):
-                warnings.simplefilter("ignore", kind)
-            return LogisticRegression(C=strength, solver="newton-cholesky").fit(x, y)
+    x, y = examples(val)
+    found = [(x @ weights, weights) for weights in _regressions(*examples(train))]
+    if min(map(len, val)) >= 2 * FOLDS:
+        fold = np.concatenate([np.arange(len(part)) % FOLDS for part in val])  # links are in random order
+        scores = np.zeros((len(STRENGTHS), len(y)))
+        for one in range(FOLDS):
+            rest = fold != one
+            scores[:, ~rest] = _regressions(x[rest], y[rest]) @ x[~rest].T
+        hidden = zip(scores, _regressions(x, y), strict=True)
+        found = [each for pair in zip(found, hidden, strict=True) for each in pair]  # the smallest strength of equals
+    best = max(found, key=lambda each: float(roc_auc_score(y, each[0])))[1]
+    return lambda pairs: features(pairs) @ best
 
-    x, y = features(np.concatenate(train)), np.arange(len(train[0]) + len(train[1])) < len(train[0])
-    x_val, y_val = features(np.concatenate(val)), np.arange(len(val[0]) + len(val[1])) < len(val[0])
-    fold = np.concatenate([np.arange(len(part)) % FOLDS for part in val])  # links are in random order
-    found: list[tuple[float, Any]] = []
-    for strength in STRENGTHS:
-        model = fit(x, y, strength)
-        found.append((float(roc_auc_score(y_val, model.decision_function(x_val))), model))
-        if min(map(len, val)) >= 2 * FOLDS:
-            scores = np.zeros(len(y_val))
-            for one in range(FOLDS):
-                rest = fold != one
-                scores[~rest] = fit(x_val[rest], y_val[rest], strength).decision_function(x_val[~rest])
-            found.append((float(roc_auc_score(y_val, scores)), fit(x_val, y_val, strength)))
-    best = max(found, key=lambda pair: pair[0])[1]
-    return lambda pairs: best.decision_function(features(pairs))
+
+def _regressions(x: NDArray[np.float32], y: NDArray[np.bool_]) -> NDArray[Any]:
+    """Weights of a regression for each strength, shape ``(strengths, d)``; intercepts do not change a ranking."""
+    from scipy.linalg import LinAlgWarning
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    model, found = LogisticRegression(solver="newton-cholesky", warm_start=True), []
+    with warnings.catch_warnings():
+        # An ill-conditioned Hessian, as of columns that are nearly equal, makes the solver fall back to L-BFGS.
+        for kind in (LinAlgWarning, ConvergenceWarning):
+            warnings.simplefilter("ignore", kind)
+        for strength in STRENGTHS:  # upwards, each from the result of the one before
+            found.append(model.set_params(C=strength).fit(x, y).coef_[0])
+    return np.stack(found)
 
 
 def _ranked(name: str, links: NDArray[Any], apart: NDArray[Any]) -> dict[str, float]:

@@ -61,6 +61,16 @@ class HomophilySpectrum:
         return found
 
     @property
+    def extent(self) -> dict[str, float]:
+        """Number of directions above chance, and their smallest and largest eigenvalue; 0 if there is no such one."""
+        above = self.values[self.effective != 0]
+        return {
+            "directions": self.num_significant,
+            "smallest": float(above.min(initial=0)),
+            "largest": float(above.max(initial=0)),
+        }
+
+    @property
     def num_significant(self) -> int:
         """Number of directions above chance."""
         return int(np.count_nonzero(self.effective))
