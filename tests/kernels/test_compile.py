@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 
+import numpy as np
 import pytest
 
 from dssl.kernels import compile as loops
@@ -39,6 +40,14 @@ def test_parts_are_bounded_by_the_threads_and_by_the_work() -> None:
     assert loops.equal_parts(10, 3, least=4) == [0, 5, 10]
     assert loops.equal_parts(2, 8) == [0, 1, 2]
     assert loops.equal_parts(0, 8) == [0, 0]
+
+
+def test_parts_of_rows_have_about_as_many_entries_each() -> None:
+    indptr = np.array([0, 90, 91, 92, 93, 180], np.int64)
+    assert loops.row_parts(indptr, 2) == [0, 1, 5]
+    assert loops.row_parts(indptr, 2, least=3) == loops.row_parts(indptr, 0) == [0, 5]
+    assert loops.row_parts(np.zeros(1, np.int64), 8) == [0, 0]
+    assert loops.row_parts(np.zeros(4, np.int64), 2) == [0, 0, 3]  # no entries
 
 
 def test_every_part_is_worked_on_once_and_at_the_same_time() -> None:

@@ -19,6 +19,8 @@ from itertools import pairwise
 from typing import Any, TypeVar, cast
 
 import numba
+import numpy as np
+from numpy.typing import NDArray
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -52,6 +54,17 @@ def equal_parts(count: int, threads: int, *, least: int = 1) -> list[int]:
     """
     parts = max(min(threads, count // max(least, 1)), 1)
     return [count * part // parts for part in range(parts + 1)]
+
+
+def row_parts(indptr: NDArray[np.int64], threads: int, *, least: int = 1) -> list[int]:
+    """Bounds of parts of the rows of a sparse matrix, one per thread, with about as many entries each.
+
+    >>> row_parts(np.array([0, 8, 9, 10, 16]), 2)
+    [0, 1, 4]
+    """
+    parts = max(min(threads, (indptr.size - 1) // max(least, 1)), 1)
+    shares = [int(indptr[-1]) * part // parts for part in range(1, parts)]
+    return [0, *np.searchsorted(indptr, shares).tolist(), indptr.size - 1]
 
 
 def in_threads(function: Callable[..., Any], bounds: Sequence[int], *arguments: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dssl.kernels.compile import compiled, equal_parts, in_threads, usable_threads
+from dssl.kernels.compile import compiled, in_threads, row_parts, usable_threads
 
 Indptr = NDArray[np.int64]
 Indices = NDArray[np.int32]
@@ -251,7 +251,7 @@ def sum_neighbours(indptr: Indptr, indices: Indices, weights: Floats | None, den
         spmm(indptr, indices, weights, dense, out, threads=usable_threads())
         return out
     given = np.empty(0, np.float32) if weights is None else weights
-    parts = equal_parts(indptr.size - 1, usable_threads(), least=LEAST)
+    parts = row_parts(indptr, usable_threads(), least=LEAST)
     in_threads(_sum_rows, parts, indptr, indices, given, dense, out)
     return out
 

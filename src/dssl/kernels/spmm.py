@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dssl.kernels.compile import in_threads
+from dssl.kernels.compile import in_threads, row_parts
 from dssl.kernels.simd import (
     ZERO,
     compiled,
@@ -124,9 +124,7 @@ def spmm(indptr: Indptr, indices: Indices, values: Floats | None, dense: Floats,
         spmm(indptr, indices, values, np.pad(dense, ((0, 0), (0, -columns % 8))), wide, threads=threads)
         out[:] = wide[:, :columns]
         return
-    parts = max(threads, 1) if indices.size * columns > FEW else 1
-    shares = [indices.size * part // parts for part in range(1, parts)]  # about as many links each
-    cuts = [0, *np.searchsorted(indptr, shares).tolist(), len(out)]
+    cuts = row_parts(indptr, threads if indices.size * columns > FEW else 1)
     entries = np.ones(1, np.float32) if values is None else values
     addresses = [memory(array) for array in (indptr, indices, entries, dense)]
     step = int(values is not None)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dssl.kernels.arcs import place
-from dssl.kernels.compile import compiled, equal_parts, in_threads, usable_threads
+from dssl.kernels.compile import compiled, in_threads, row_parts, usable_threads
 from dssl.kernels.csr import LEAST, mix
 
 Indptr = NDArray[np.int64]
@@ -48,7 +48,7 @@ def clustering(indptr: Indptr, indices: Indices, seed: int) -> Floats:
     replacement, by a function of the seed, the node and the number of the draw.
     """
     out = np.zeros(indptr.size - 1, np.float32)
-    parts = equal_parts(out.size, usable_threads(), least=LEAST)
+    parts = row_parts(indptr, usable_threads(), least=LEAST)
     in_threads(_clustering, parts, indptr, indices, seed, out)
     return out
 
