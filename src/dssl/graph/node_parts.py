@@ -38,7 +38,7 @@ least 128 columns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -129,10 +129,11 @@ class NodeParts:
         if graph.x is not None and are_tokens(graph.x):
             covariance = WordCovariance.fit(graph.x, width=WIDTH, seed=seed)
             row_size, basis = covariance.row_size, covariance.basis
-            topics, parts["topics"], spectrum = Topics.fit(links, words=covariance, seed=seed)
-            projected = _projected(graph.x, row_size, basis)
+            projected = covariance.project(graph.x)
+            topics, parts["topics"], spectrum = Topics.fit(links, words=covariance, projected=projected, seed=seed)
             words = Principal.fit(projected, min(WORDS, basis.shape[1]))
             parts["words"] = words.apply(projected)
+            words = Principal((words.mean + covariance.mean @ basis).astype(np.float32), words.axes)  # not yet centred
             near, amount = _smoothed(parts["words"], links), amounts(graph.x)
             found = [moments(part) for part in (near, amount)]
             shift = np.concatenate([mean for mean, _ in found]).astype(np.float32)
@@ -167,8 +168,8 @@ class NodeParts:
         twice = [Roles.fit(half, seed=seed)[1] for half in (first, second)]
         weights["roles"] = ROLES * float(np.sqrt(reliability(*twice)))
         lengths = {name: _mean_length(part) for name, part in parts.items()}
-        joined = _joined(parts, weights, lengths, positions)
-        closed = Principal.fit(joined, dim)
+        joined, ordered = _joined(parts, weights, lengths, positions)
+        closed = Principal.fit(out_of_core.mapped(joined, *ordered), dim)
         made = cls(weights, lengths, row_size, basis, words, shift, scales, topics, positions, roles, closed)
         return made, parts, spectrum
 
@@ -195,7 +196,8 @@ class NodeParts:
 
     def closed_form(self, parts: Mapping[str, Floats]) -> Floats:
         """Return the leading principal components of the weighted parts, shape ``(N, dim)``."""
-        return self.closed.apply(_joined(parts, self.weights, self.lengths, self.positions))
+        joined, ordered = _joined(parts, self.weights, self.lengths, self.positions)
+        return out_of_core.mapped(lambda *blocks: self.closed.of_block(joined(*blocks)), *ordered)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the stored maps for a file of arrays; weights are values of JSON."""
@@ -310,8 +312,11 @@ def _hops(own: Floats, links: Graph) -> Floats:
 
 def _joined(
     parts: Mapping[str, Floats], weights: Mapping[str, float], lengths: Mapping[str, float], positions: Positions
-) -> Floats:
-    """Weighted parts side by side; rows are damped but for amount, hops and roles, in-links count half."""
+) -> tuple[Callable[..., Floats], list[Floats]]:
+    """Blocks of parts to weighted parts side by side, and the parts in the order in which it takes them.
+
+    Rows are damped but for amount, hops and roles; in-links count half.
+    """
     factors = [np.full(part.shape[1], weights[name], np.float32) for name, part in parts.items()]
     if positions.directed:
         factors[list(parts).index("positions")][positions.ends.shape[1] :] *= np.float32(IN_LINKS)
@@ -325,7 +330,7 @@ def _joined(
         }
         return np.hstack([by_name[name] for name in parts]) * every
 
-    return out_of_core.mapped(joined, *(parts[name] for name in order))
+    return joined, [parts[name] for name in order]
 
 
 def _scaled(rows: Floats, shift: Floats, scale: float) -> Floats:

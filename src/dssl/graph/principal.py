@@ -79,7 +79,11 @@ class Principal:
 
     def apply(self, rows: Floats) -> Floats:
         """Return the components of rows of shape ``(N, F)``, shape ``(N, dim)``."""
-        return out_of_core.mapped(lambda block: (block - self.mean) @ self.axes, rows)
+        return out_of_core.mapped(self.of_block, rows)
+
+    def of_block(self, rows: Floats) -> Floats:
+        """Return the components of rows that are in memory."""
+        return np.asarray((rows - self.mean) @ self.axes, np.float32)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return mean and axes for a file of arrays."""

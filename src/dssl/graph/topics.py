@@ -61,13 +61,20 @@ class Topics:
 
     @classmethod
     def fit(
-        cls, graph: Graph, *, words: WordCovariance | None = None, count: int = COUNT, seed: int = 0
+        cls,
+        graph: Graph,
+        *,
+        words: WordCovariance | None = None,
+        projected: Floats | None = None,
+        count: int = COUNT,
+        seed: int = 0,
     ) -> tuple[Topics, Floats, HomophilySpectrum]:
         """Compute the topics of a graph.
 
         Args:
             graph: a graph with features; direction and links of a node to itself are ignored.
             words: moments of the features, if they are known.
+            projected: the features projected by them, if they are known.
             count: number of topics; fewer where the features have fewer directions.
             seed: see `WordCovariance.fit` and `dssl.graph.homophily_spectrum.measure`.
 
@@ -79,7 +86,7 @@ class Topics:
             raise GraphError(f"graph {graph.name!r} has no features; topics are made from features")
         plain = graph.without_self_loops().undirected()
         words = WordCovariance.fit(graph.x, seed=seed) if words is None else words
-        projected = words.project(graph.x)
+        projected = words.project(graph.x) if projected is None else projected
         spectrum = measure(words, projected, plain, seed=seed)
         turn = words.weights @ spectrum.analysis  # projected words to own scores, (width, k)
         own = _product(projected, turn)
