@@ -89,6 +89,16 @@ def test_few_methods_are_trained_on_topics_with_one_seed() -> None:
     assert {e.job.seed for e in regret.plan([TINY]) if e.row == "dgi" and not e.job.hide_links} == {0, 1, 2}
 
 
+def test_wide_vectors_have_one_seed_and_rank_no_links() -> None:
+    entries = [e for e in regret.plan([TINY]) if e.row in ("dssl 512", "raw 256", "all blocks")]
+    assert [(e.row, e.job.seed, e.job.hide_links) for e in entries] == [
+        ("dssl 512", 0, False),
+        ("raw 256", 0, False),
+        ("all blocks", 0, False),
+    ]
+    assert sum(e.job.hide_links for e in regret.plan([TINY], ["dssl 128", "raw 64"])) == 2
+
+
 def test_tables_1_and_7_take_the_trainings_of_regret() -> None:
     table7 = plans.synthetic_spec(0.5)
     jobs = [entry.job for entry in regret.plan([TINY, table7], ["dssl 64", "dgi", "gae"])]
