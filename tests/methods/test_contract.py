@@ -152,9 +152,9 @@ def test_a_method_with_a_table_knows_its_nodes_by_their_ids_and_no_others(method
 
 
 def test_the_table_of_methods_has_a_row_for_each(capsys: pytest.CaptureFixture[str]) -> None:
-    from dssl.cli import output
+    from dssl.cli import listings
 
-    output.methods()
+    listings.methods()
     rows = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines()}
     assert list(rows)[1:] == list(METHODS)
     assert rows["dgi"][1:5] == ["yes"] * 4

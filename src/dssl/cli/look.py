@@ -118,7 +118,7 @@ def inspect(
     as_json: Json = False,
 ) -> None:
     """Describe a graph before training: size, degrees, and the encoding of each column of the node table."""
-    from dssl.cli import json_output, output
+    from dssl.cli import json_output, listings
     from dssl.config.resolve import resolve
     from dssl.data import inspection
 
@@ -126,7 +126,7 @@ def inspect(
     if as_json:
         json_output.print_json(found.to_json())
     else:
-        output.inspection(found)
+        listings.inspection(found)
 
 
 @app.command(rich_help_panel=PANEL)
@@ -134,12 +134,12 @@ def datasets(
     name: Annotated[str | None, typer.Argument(help="Data set to show in full.")] = None, *, as_json: Json = False
 ) -> None:
     """List the data sets with sizes and homophily, or compare one with the published figures."""
-    from dssl.cli import json_output, output
+    from dssl.cli import json_output, listings
 
     if as_json:
         json_output.datasets(name)
     else:
-        output.datasets(name)
+        listings.datasets(name)
 
 
 @app.command(rich_help_panel=PANEL)
@@ -149,7 +149,7 @@ def methods(
     as_json: Json = False,
 ) -> None:
     """List the methods for `dssl fit --method` and their properties."""
-    from dssl.cli import json_output, output
+    from dssl.cli import json_output, listings
     from dssl.config.methods import METHODS
     from dssl.errors import ConfigError, nearest
 
@@ -158,7 +158,7 @@ def methods(
     if as_json:
         json_output.methods(name)
         return
-    output.methods(name)
+    listings.methods(name)
     if name is not None:
         print_settings(name)
 
@@ -170,13 +170,13 @@ def recipes(
     as_json: Json = False,
 ) -> None:
     """List the published settings for `dssl fit --recipe`, with the published accuracies."""
-    from dssl.cli import json_output, output
+    from dssl.cli import json_output, listings
     from dssl.config import recipes as packaged
 
     if as_json:
         json_output.recipes(name)
     elif name is None:
-        output.recipes()
+        listings.recipes()
     else:
         typer.echo(packaged.recipe_text(packaged.split_recipe(name)[0]), nl=False)
 

@@ -24,7 +24,6 @@ from dssl.runs import records, run_folder, workflow
 
 if TYPE_CHECKING:
     from dssl.config.schema import GraphSettings
-    from dssl.data.inspection import Inspection
     from dssl.model.alignment import Drift
     from dssl.studies.compare import Comparison
     from dssl.studies.tune import Outcome
@@ -40,11 +39,11 @@ def outcome(found: workflow.Outcome, *, quiet: bool) -> None:
             continue
         Console(stderr=True).print(f"[yellow]warning:[/yellow] {escape(sentence)}", highlight=False, soft_wrap=True)
     if quiet:
-        _out().print(str(found.folder), markup=False, highlight=False, soft_wrap=True)
+        console().print(str(found.folder), markup=False, highlight=False, soft_wrap=True)
         return
     seconds, memory = found.environment.seconds, found.environment.peak_memory_mb
-    table = _pairs()
-    table.add_row("graph", _graph_line(found.graph))
+    table = pairs()
+    table.add_row("graph", graph_line(found.graph))
     if found.changes:
         table.add_row("prepared", escape("; ".join(found.changes)))
     table.add_row("time", f"{seconds:.1f} s, {memory:,.0f} MB at most")
@@ -52,26 +51,26 @@ def outcome(found: workflow.Outcome, *, quiet: bool) -> None:
         table.add_row("training", f"{int(found.record['epoch'] or 0)} epochs, {line(found.record)}")
     table.add_row("folder", escape(str(found.folder)))
     table.add_row("next", escape(shlex.join(["dssl", "evaluate", str(found.folder)])))
-    _out().print(table)
+    console().print(table)
 
 
 def drift(found: Drift, out: Path) -> None:
     """Print how much vectors changed between two runs."""
-    table = _pairs()
+    table = pairs()
     table.add_row("vectors", escape(f"{out}, in the axes of the old ones"))
     table.add_row("nodes", f"{found.shared:,} shared, {found.added:,} added, {found.removed:,} removed")
     table.add_row("moved", f"{found.moved:,} nodes with a cosine to their old vector below {found.limit:g}")
     table.add_row("cosine", ", ".join(f"{float(q):.0%} below {value:.3f}" for q, value in found.quantiles.items()))
     table.add_row("most", escape(", ".join(f"{node} ({cosine:.2f})" for node, cosine in found.most)))
-    _out().print(table, highlight=False)
+    console().print(table, highlight=False)
 
 
 def tuned(found: Outcome, *, graph: GraphSettings, select: str, quiet: bool) -> None:
     """Print the result of a search, its location, and the command that uses it."""
     if quiet:
-        _out().print(str(found.recipe), markup=False, highlight=False, soft_wrap=True)
+        console().print(str(found.recipe), markup=False, highlight=False, soft_wrap=True)
         return
-    table = _pairs()
+    table = pairs()
     table.add_row("best", f"{select} {number(found.value)} of {found.done} trials")
     for path, value in found.changes.items():
         table.add_row("", escape(f"{path} = {value}"))
@@ -79,7 +78,7 @@ def tuned(found: Outcome, *, graph: GraphSettings, select: str, quiet: bool) -> 
         table.add_row("failed", escape(f"{len(found.failed)} trials, the first with: {found.failed[0]}"))
     table.add_row("recipe", escape(str(found.recipe)))
     table.add_row("next", escape(shlex.join(["dssl", "fit", *graph_arguments(graph), "--recipe", str(found.recipe)])))
-    _out().print(table)
+    console().print(table)
 
 
 def graph_arguments(graph: GraphSettings) -> list[str]:
@@ -100,9 +99,9 @@ def graph_arguments(graph: GraphSettings) -> list[str]:
 
 def evaluation(folder: Path, result: Mapping[str, Any]) -> None:
     """Print an evaluation with the training-free baselines."""
-    console = _out()
-    console.print(_evaluation_table(result))
-    console.print(escape(_splits_line(result)), soft_wrap=True, highlight=False)
+    out = console()
+    out.print(_evaluation_table(result))
+    out.print(escape(_splits_line(result)), soft_wrap=True, highlight=False)
     reasons = [f"no {part}: {reason}" for part, reason in result.get("skipped", {}).items()]
     drawn = f"open {folder / run_folder.PICTURE}, or see all: {shlex.join(['dssl', 'report', str(folder)])}"
     for text in [
@@ -113,7 +112,7 @@ def evaluation(folder: Path, result: Mapping[str, Any]) -> None:
         "" if "map" in result.get("skipped", {}) else drawn,
     ]:
         if text:
-            console.print(escape(text), soft_wrap=True, highlight=False)
+            out.print(escape(text), soft_wrap=True, highlight=False)
 
 
 def regression(folder: Path, result: Mapping[str, Any]) -> None:
@@ -122,16 +121,16 @@ def regression(folder: Path, result: Mapping[str, Any]) -> None:
     table.add_row(escape(str(folder)), *_figures(result["probe"]["r2"]))
     for name, found in sorted(result["sanity"].items(), key=lambda item: -item[1]["r2"]["mean"]):
         table.add_row(f"  {name}", *_figures(found["r2"]))
-    console = _out()
-    console.print(table)
-    console.print(escape(result["verdict"]), soft_wrap=True, highlight=False)
+    out = console()
+    out.print(table)
+    out.print(escape(result["verdict"]), soft_wrap=True, highlight=False)
 
 
 def evaluations(results: Mapping[Path, Mapping[str, Any]]) -> None:
     """Print the scores of several runs, and for those of one configuration the spread over seeds and over splits."""
     from dssl.evaluation.metrics import across_seeds
 
-    console = _out()
+    out = console()
     table = Table("run", "seed", "measure", "mean", "± over splits", "verdict", box=None, pad_edge=False)
     groups: dict[str, dict[int, Mapping[str, Any]]] = {}
     for folder, result in results.items():
@@ -143,14 +142,14 @@ def evaluations(results: Mapping[Path, Mapping[str, Any]]) -> None:
         if "probe" in result:
             alike = to_toml(config.model_copy(update={"seed": 0}))
             groups.setdefault(alike, {})[config.seed] = result
-    console.print(table)
+    out.print(table)
     for found in groups.values():
         if len(found) > 1:
             seeds = sorted(found)
-            console.print()
-            console.print(_spread_table(across_seeds([found[seed] for seed in seeds])))
+            out.print()
+            out.print(_spread_table(across_seeds([found[seed] for seed in seeds])))
             told = f"seeds {', '.join(map(str, seeds))}; {_splits_line(found[seeds[0]])}"
-            console.print(escape(told), soft_wrap=True, highlight=False)
+            out.print(escape(told), soft_wrap=True, highlight=False)
 
 
 def _spread_table(spread: Mapping[str, Mapping[str, Any]]) -> Table:
@@ -173,24 +172,24 @@ def comparison(found: Comparison) -> None:
     table = Table(*found.header, box=None, pad_edge=False)
     for row in found.rows():
         table.add_row(*(Text(text.strip("*"), style="bold" if text.startswith("**") else "") for text in row))
-    console = _out()
-    console.print(f"Methods on {found.graph}. {found.notes[0]}", markup=False, highlight=False)
-    console.print(table)
+    out = console()
+    out.print(f"Methods on {found.graph}. {found.notes[0]}", markup=False, highlight=False)
+    out.print(table)
     for words in found.notes[1:]:
-        console.print(words, style="dim", markup=False, highlight=False)
+        out.print(words, style="dim", markup=False, highlight=False)
     for words in found.failed:
-        console.print(f"left out: {words}", markup=False, soft_wrap=True)
+        out.print(f"left out: {words}", markup=False, soft_wrap=True)
 
 
 def info(folder: Path) -> None:
     """Print the content of a run folder; a damaged part is named, and the rest is shown."""
     config = run_folder.read_config(folder, finished=False)
-    console = _out()
-    table = _pairs()
+    out = console()
+    table = pairs()
     table.add_row("run", escape(str(folder)) + ("" if (folder / run_folder.ENVIRONMENT).exists() else " (unfinished)"))
     described = _part(table, folder / run_folder.GRAPH, records.read_graph_record)
     if described:
-        table.add_row("graph", _graph_line(described.summary))
+        table.add_row("graph", graph_line(described.summary))
         if described.packed:
             table.add_row("packed graph", escape(described.packed))
         if described.changes:
@@ -211,17 +210,17 @@ def info(folder: Path) -> None:
         table.add_row("made", escape(f"{made.finished} in {made.seconds} s by dssl {made.packages.get('dssl')}"))
         table.add_row("command", escape(made.command))
     result = _part(table, folder / run_folder.EVALUATION, records.read_evaluation)
-    console.print(table)
+    out.print(table)
     if result:
-        console.print(_evaluation_table(result))
+        out.print(_evaluation_table(result))
         if "verdict" in result:
-            console.print(escape(result["verdict"]), soft_wrap=True, highlight=False)
+            out.print(escape(result["verdict"]), soft_wrap=True, highlight=False)
     files = Table("file", "bytes", "content", box=None, pad_edge=False)
     sizes = run_folder.sizes(folder)
     for name, size in sizes.items():
         files.add_row(name, f"{size:,}", run_folder.FILES[name])
     files.add_row("total", f"{sum(sizes.values()):,}")
-    console.print(files)
+    out.print(files)
 
 
 def words_of_shares(shares: Mapping[str, float]) -> str:
@@ -233,112 +232,16 @@ def words_of_shares(shares: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {share:.0%}" for name, share in sorted(shares.items(), key=lambda part: -part[1]))
 
 
-def inspection(found: Inspection) -> None:
-    """Print the size of a graph, its degrees, and the columns of its node table."""
-    out, shown = _out(), found.summary
-    out.print(_graph_line(shown))
-    quantiles = ", ".join(f"{float(q):.0%} {value:,.0f}" for q, value in shown["degree_quantiles"].items())
-    out.print(
-        f"components {shown['components']:,}, isolated nodes {shown['isolated_nodes']:,}; degree quantiles {quantiles}"
-    )
-    if found.spectrum is not None:
-        out.print(_spectrum_line(found.spectrum))
-    for change in found.changes:
-        out.print(escape(change))
-    if not found.columns:
-        return
-    table = Table("column", "stored as", "missing", "type", "encoding", "homophily", box=None, pad_edge=False)
-    for column in found.columns:
-        score = "" if column.homophily is None else f"{column.homophily:+.2f}"
-        missing = f"{column.missing:.0%}" if column.missing else ""
-        table.add_row(*map(escape, (column.name, column.stored, missing, column.kind, column.encoding, score)))
-    out.print(table)
-    out.print("homophily: adjusted, if the column were the label; change a type with --column NAME=TYPE")
+def console() -> Console:
+    """The console of standard output; tables in a file or a pipe do not depend on a window."""
+    found = Console()
+    if not found.is_terminal:
+        found.width = 160
+    return found
 
 
-def _spectrum_line(found: Mapping[str, float]) -> str:
-    count = int(found["directions"])
-    ends = f", from {found['smallest']:+.2f} to {found['largest']:+.2f}" if count else ""
-    plural = "" if count == 1 else "s"
-    return f"homophily without labels: {count} direction{plural} of the features above chance{ends} (docs/topics.md)"
-
-
-def _spectrum_cells(found: Mapping[str, float] | None) -> list[str]:
-    if found is None:
-        return ["–"] * 3
-    return [f"{found['directions']}", *(f"{found[end]:+.2f}" for end in ("smallest", "largest"))]
-
-
-def datasets(name: str | None) -> None:
-    """Print the known graphs, or one of them compared with the paper's figures."""
-    from dssl.data import datasets as known
-
-    console = _out()
-    if name is None:
-        names = ("nodes", "edges", "features", "classes")
-        measures = ("edge_homophily", "class_average_homophily", "node_homophily", "adjusted_homophily")
-        other = ("h", "ĥ", "node", "adjusted", "duplicates", "directions", "from", "to", "here")
-        table = Table("name", *names, *other, box=None, pad_edge=False)
-        for entry in known.catalogue():
-            figures = [number(entry[key]) for key in (*names, *measures, "duplicates")]
-            table.add_row(entry["name"], *figures, *_spectrum_cells(entry["spectrum"]), "yes" if entry["raw"] else "no")
-        console.print(table)
-        console.print("directions, from, to: homophily of the features, without labels (docs/topics.md)")
-        console.print("also: python:PACKAGE (python:stdlib), synthetic:h=0.25,nodes=10000, or a file of edges")
-        return
-    dataset = known.find(name)
-    table = Table(escape(dataset.name), "measured", "paper", "", box=None, pad_edge=False)
-    for row in known.compare(name):
-        agrees = {None: "", True: "as published", False: "differs"}[row.agrees]
-        table.add_row(row.quantity.replace("_", " "), number(row.ours), number(row.paper), agrees)
-    console.print(table)
-    if (spectrum := known.spectrum(dataset.name)) is not None:
-        console.print(_spectrum_line(spectrum))
-    for text in (dataset.note, f"from {dataset.origin}"):
-        if text:
-            console.print(escape(text), highlight=False, soft_wrap=True)
-
-
-def methods(only: str | None = None) -> None:
-    """Print the methods, or one of them, with the abilities of each."""
-    from dssl.config.methods import METHODS
-
-    traits = ("inductive", "features", "directed", "weighted")
-    table = Table("name", *traits, "a step costs", "published", box=None, pad_edge=False)
-    for name in METHODS if only is None else (only,):
-        known = METHODS[name].traits
-        marks = ["yes" if getattr(known, trait) else "no" for trait in traits]
-        table.add_row(name, *marks, known.scales, known.citation)
-    _out().print(table, highlight=False)
-
-
-def recipes() -> None:
-    """Print the packaged recipes: name, title, and the data sets with the published accuracy."""
-    from dssl.config import recipes as packaged
-
-    for name in packaged.recipes():
-        recipe = packaged.read_recipe(name)
-        table = _pairs()
-        table.add_row(escape(name), escape(recipe.header.title))
-        for text in (recipe.header.source, recipe.header.notes):
-            if text:
-                table.add_row("", escape(text))
-        numbers = recipe.header.paper
-        known = [f"{each} {numbers[each]:g}" if each in numbers else each for each in recipe.names]
-        table.add_row("", escape(f"data sets: {', '.join(known)}"))
-        if public := recipe.header.published:
-            table.add_row("", escape(f"public split: {', '.join(f'{each} {public[each]:g}' for each in public)}"))
-        _out().print(table, highlight=False)
-
-
-def _out() -> Console:
-    console = Console()
-    if not console.is_terminal:
-        console.width = 160  # tables in a file or a pipe do not depend on a window
-    return console
-
-
-def _pairs() -> Table:
+def pairs() -> Table:
+    """An empty table of names and values."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
@@ -354,7 +257,8 @@ def _part(table: Table, path: Path, read: Callable[[Path], _Value]) -> _Value | 
         return None
 
 
-def _graph_line(summary: Mapping[str, Any]) -> str:
+def graph_line(summary: Mapping[str, Any]) -> str:
+    """Name and sizes of a graph, escaped."""
     text = (
         f"{summary.get('name', '?')}: {summary.get('nodes', 0):,} nodes, {summary.get('edges', 0):,} edges, "
         f"{summary.get('features', 0):,} features, {summary.get('classes', 0):,} classes"
