@@ -110,7 +110,7 @@ def test_the_vector_is_made_of_the_closed_form_and_the_trained_vector_at_half_it
     assert (links < 1000) == (nodes == 120)
     joint, x = Joint.start(graph, dim=6, seed=0)
     assert x.shape == (nodes, 128)
-    trained = (3 + 40 * stream(0, "trained").normal(size=(nodes, 4))).astype(np.float32)
+    trained = (60 + 40 * stream(0, "trained").normal(size=(nodes, 4))).astype(np.float32)
     ready = with_input(graph, x)
     joint.finish(ready, trained)
     sides = [side - side.mean(axis=0) for side in (x[:, :6].astype(np.float64), trained)]
