@@ -318,7 +318,9 @@ def _table(
         if measure not in cells[row]:
             return "–"
         mean, largest, count = cells[row][measure]
-        return f"{mean:.1f} / {largest:.1f}" + (f" ({count} graphs)" if count < most[measure] else "")
+        return f"{mean:.1f} / {largest:.1f}" + (
+            f" ({count} graph{'s' if count > 1 else ''})" if count < most[measure] else ""
+        )
 
     lines: tuple[list[list[str]], list[list[str]]] = ([], [])
     for row in order:
