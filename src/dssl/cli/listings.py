@@ -1,4 +1,4 @@
-"""Listings of the commands that show what is known: an inspected graph, data sets, methods, recipes."""
+"""Listings: an inspected graph, the data sets, the methods, the recipes."""
 
 from __future__ import annotations
 
