@@ -110,9 +110,9 @@ def _begin(one_thread: bool) -> None:
     import threading
     from multiprocessing import parent_process
 
-    from threadpoolctl import threadpool_limits
-
     if one_thread:
+        from threadpoolctl import threadpool_limits
+
         for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
             os.environ[name] = "1"
         if "torch" in sys.modules:
