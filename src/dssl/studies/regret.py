@@ -144,7 +144,7 @@ def plan(
     Args:
         sources: graphs.
         asked: names of rows, or none for all.
-        seeds: trainings of each row; by default 3, and 1 on topics, above 64 columns, or of slow methods on large graphs.
+        seeds: trainings of each row; by default 3, but 1 on topics, above 64 columns, and of slow methods if large.
         quick: ten epochs, three splits.
     """
     found = []
