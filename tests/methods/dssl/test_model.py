@@ -88,9 +88,18 @@ def predicted(method: DSSLModel, v: Tensor, k: int) -> Tensor:
     return v + method.beta * method.shift_network(F.one_hot(torch.tensor(k), method.num_factors).float())
 
 
+def literal_posterior(method: DSSLModel, v: Tensor, z: Tensor, *, head_scale: bool = True) -> Tensor:
+    """Eq. 6 for one link, shape ``(K,)``."""
+    scale = (5.0 if method.head.product else 5.0**0.5) if head_scale else 1.0
+    if method.head.product:
+        hidden = method.head.first(scale * v * z)
+    else:
+        hidden = method.head.first(scale * v) + method.head.second(scale * z)
+    return torch.softmax(method.head.out(torch.relu(hidden)) + method.head.out_bias, dim=0)
+
+
 def literal_loss(method: DSSLModel, graph: Graph, batch: Batch, *, weight: float, head_scale: bool = True) -> Tensor:
     """Eq. 5, link by link and factor by factor, a mean over the nodes that have neighbours."""
-    scale = (5.0 if method.head.product else 5.0**0.5) if head_scale else 1.0
     v, z, mu, p_neighbour = parts(method, batch)
     total, active = torch.zeros(()), 0
     for i in range(graph.num_nodes):
@@ -101,12 +110,7 @@ def literal_loss(method: DSSLModel, graph: Graph, batch: Batch, *, weight: float
         scores = [torch.exp(v[i] @ mu[k] / method.prototype_variance) for k in range(3)]
         p = [score / sum(scores) for score in scores]  # Eq. 3
         for j in neighbours:
-            hidden = (
-                method.head.first(scale * v[i] * z[j])
-                if method.head.product
-                else method.head.first(scale * v[i]) + method.head.second(scale * z[j])
-            )
-            q = torch.softmax(method.head.out(torch.relu(hidden)) + method.head.out_bias, dim=0)  # Eq. 6
+            q = literal_posterior(method, v[i], z[j], head_scale=head_scale)
             for k in range(3):
                 distance = (p_neighbour[i, k] - z[j]).square().sum()
                 total = total + q[k] / len(neighbours) * (
@@ -309,6 +313,26 @@ def test_without_entropy_the_weight_is_the_difference() -> None:
     assert difference == pytest.approx(whole.after_epoch()["entropy"], rel=1e-4)
 
 
+@pytest.mark.parametrize("head", ["concat", "product"])
+def test_balance_subtracts_the_entropy_of_the_mean_posterior_in_value_and_gradient(head: str) -> None:
+    graph = random_graph(nodes=12)
+    batch = full_batch(graph, CPU)
+    method = apart(head=head, balance_weight=0.5, local_weight=0.0, global_weight=0.0, entropy_weight=0.0)
+    ours = method(batch)
+    v, z, _, _ = parts(method, batch)
+    means = []
+    for i in range(graph.num_nodes):
+        neighbours = graph.indices[graph.indptr[i] : graph.indptr[i + 1]]
+        if len(neighbours):
+            means.append(sum(literal_posterior(method, v[i], z[j]) for j in neighbours) / len(neighbours))
+    usage = sum(means) / len(means)
+    theirs = 0.5 * sum(share * torch.log(share) for share in usage)
+    torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-5)
+    trained = [*method.encoder.parameters(), *method.head.parameters()]
+    for first, second in zip(torch.autograd.grad(ours, trained), torch.autograd.grad(theirs, trained), strict=True):
+        torch.testing.assert_close(first, second, atol=1e-6, rtol=1e-3)
+
+
 def online(method: DSSLModel) -> list[Tensor]:
     return [*method.encoder.parameters(), *method.projection.parameters()]
 
@@ -338,10 +362,18 @@ def test_momentum_at_its_ends(momentum: float) -> None:
         assert torch.equal(kept, other)
 
 
-def test_prototypes_are_set_by_eq_8() -> None:
+@pytest.mark.parametrize("epochs_before", [0, 1])
+def test_prototypes_are_set_by_eq_8(epochs_before: int) -> None:
+    """The sums of an epoch leave nothing behind for the next one, with other parameters."""
     graph = random_graph(nodes=12)
     batch = full_batch(graph, CPU)
     method = apart()
+    for _ in range(epochs_before):
+        method(batch)
+        method.after_epoch()
+        with torch.no_grad():
+            for parameter in method.parameters():
+                parameter.neg_()
     with torch.no_grad():
         method(batch)
         v, z, _, _ = parts(method, batch)
