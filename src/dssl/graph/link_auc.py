@@ -27,7 +27,8 @@ def link_auc(
         repeats: number of draws to average, for graphs of up to 10,000 links; one is enough for larger ones.
 
     Returns:
-        The area under the ROC curve; 0.5 (chance) where there are too few links to try.
+        The area under the ROC curve; 0.5 (chance) where there are too few links to try. The pairs may be links too, so
+        in dense graphs it is smaller than against pairs without a link.
     """
     if not scale.in_memory:
         return _large_auc(graph.undirected(), seed=seed, share=share, dim=dim)
