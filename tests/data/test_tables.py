@@ -375,6 +375,8 @@ BAD = {
     "UTF-16": ("e.csv", GOOD.encode("utf-16"), None, {}, r"e\.csv is UTF-16 text; save it as UTF-8"),
     "unknown ending": ("e.xlsx", GOOD, None, {}, r"the ending '\.xlsx' is not known; use one of \.csv, "),
     "no square": ("e.npz", sparse.csr_array(np.ones((2, 3))), None, {}, r"e\.npz: .*\(2, 3\)\) is not a square"),
+    "matrix and times": ("e.npz", SYMMETRIC, None, {"time_column": "t"}, "time_column applies to an edge list"),
+    "matrix and a moment": ("e.npz", SYMMETRIC, None, {"until": "50%"}, "until applies to an edge list"),
     "negative entry": ("e.npz", -SYMMETRIC, None, {}, r"e\.npz: .*the weight at \(0, 1\) is -1"),
     "matrix and more nodes": ("e.npz", SYMMETRIC, "id\n1\n2\n", {}, r"n\.csv has 2 nodes, but .* matrix of 3 rows"),
 }  # fmt: skip

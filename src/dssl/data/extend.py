@@ -14,7 +14,7 @@ from dssl.config.schema import ReadOptions
 from dssl.data.columns import Columns, FrameColumns, ending, open_columns
 from dssl.data.edge_list import Links, counted, edge_columns, open_edges, read_links, table_of
 from dssl.data.standard_input import STDIN
-from dssl.data.tables import NodeTable, as_table, read_node_table
+from dssl.data.tables import NodeTable, read_node_table
 from dssl.errors import GraphError
 from dssl.graph import Change, Graph
 from dssl.graph.features import Features
@@ -67,7 +67,7 @@ def extend(
         count_edges=count_edges,
         trim=trim,
     )
-    return extended(graph, _opened(edges, options, edges=True), _opened(nodes, options, edges=False), options)
+    return _extended(graph, _edges(edges, options), _nodes(nodes), options)
 
 
 def read_extended(graph: Graph, options: ReadOptions) -> Graph:
@@ -77,13 +77,10 @@ def read_extended(graph: Graph, options: ReadOptions) -> Graph:
         graph: the graph so far.
         options: the files with the new edges and nodes, and how they are read.
     """
-    edges, nodes = (_opened(path, options, edges=path == options.source) for path in (options.source, options.nodes))
-    return extended(graph, edges, nodes, options)
+    return _extended(graph, _edges(options.source, options), _nodes(options.nodes), options)
 
 
-def extended(graph: Graph, edges: Columns | None, nodes: Columns | None, options: ReadOptions) -> Graph:
-    """Return a graph with the edges and nodes of tables."""
-    assert edges is not None
+def _extended(graph: Graph, edges: Columns, nodes: Columns | None, options: ReadOptions) -> Graph:
     columns = edge_columns(edges, options)
     text = graph.ids.type == pa.string()
     table = _new_nodes(graph, nodes, options)
@@ -128,22 +125,26 @@ def extended(graph: Graph, edges: Columns | None, nodes: Columns | None, options
     return grown.replace(history=(*graph.history, *grown.history, *(step for step in steps if step.count)))
 
 
-def _opened(source: Any, options: ReadOptions, *, edges: bool) -> Columns | None:
+def _edges(source: Any, options: ReadOptions) -> Columns:
+    if not isinstance(source, str | Path):
+        return FrameColumns(source, "the edge table")
+    if str(source) != STDIN:
+        _check_table(Path(source))
+    return open_edges(options.model_copy(update={"source": str(source)}))
+
+
+def _nodes(source: Any) -> Columns | None:
     if source is None:
         return None
     if not isinstance(source, str | Path):
-        title = "the edge table" if edges else "the node table"
-        return FrameColumns(as_table(source, title), title)
-    if edges and str(source) == STDIN:
-        return open_edges(options.model_copy(update={"source": STDIN}))
-    path = Path(source)
+        return FrameColumns(source, "the node table")
+    _check_table(Path(source))
+    return open_columns(Path(source), header=True, edges=False)
+
+
+def _check_table(path: Path) -> None:
     if ending(path) in (".npz", ".graphml"):
         raise GraphError(f"{path} is not a table; give new edges and nodes as tables with ids")
-    return (
-        open_edges(options.model_copy(update={"source": str(path)}))
-        if edges
-        else open_columns(path, header=True, edges=False)
-    )
 
 
 def _new_nodes(graph: Graph, nodes: Columns | None, options: ReadOptions) -> NodeTable | None:

@@ -11,6 +11,7 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NoReturn
 
@@ -89,7 +90,7 @@ class TextColumns:
             )
         self._only_header = header and len(lines) == 1
         if header:
-            self._skip = self._lines_to_header(sample)
+            self._skip += next(number for number, line in enumerate(sample[self._skip :], 1) if line.strip())
             self.names = [name.strip() for name in rows[0]]
         else:
             self.names = [str(number) for number in range(1, len(rows[0]) + 1)]
@@ -120,11 +121,16 @@ class TextColumns:
                 f"{self.title}, line {number}: the byte 0x{wrong} is not UTF-8 text; save the file as UTF-8"
             ) from None
 
-    def _lines_to_header(self, sample: list[str]) -> int:
-        return next(i for i in range(self._skip, len(sample)) if sample[i].strip()) + 1
-
-    def _opened(self) -> _Guarded:
-        return _Guarded(self._path, compressed=self._compressed)
+    @contextmanager
+    def _opened(self) -> Iterator[IO[bytes] | gzip.GzipFile]:
+        """Open the file; its faults, such as a torn archive, come out as one line."""
+        try:
+            with gzip.GzipFile(self._path) if self._compressed else self._path.open("rb") as handle:
+                yield handle
+        except (OSError, EOFError, zlib.error) as error:
+            raise GraphError(
+                f"{self._path} cannot be read ({one_line(error)}); does its extension match its format?"
+            ) from None
 
     def blocks(
         self, ids: Sequence[str], numbers: Sequence[str], texts: Sequence[str] = (), *, integers: bool
@@ -264,49 +270,6 @@ class TextColumns:
         """A value as it is written."""
         fields = next(fields for number, (_, fields) in enumerate(self._records()) if number == row)
         return repr(fields[self.names.index(column)])
-
-
-class _Guarded:
-    """A file whose faults, such as a torn archive, come out as one line."""
-
-    def __init__(self, path: Path, *, compressed: bool) -> None:
-        self._path = path
-        self._handle: IO[bytes] | gzip.GzipFile
-        try:
-            self._handle = gzip.GzipFile(path) if compressed else path.open("rb")
-        except OSError as error:
-            self._refuse(error)
-
-    def _refuse(self, error: Exception) -> NoReturn:
-        raise GraphError(
-            f"{self._path} cannot be read ({one_line(error)}); does its extension match its format?"
-        ) from None
-
-    def __enter__(self) -> _Guarded:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._handle.close()
-
-    def __iter__(self) -> Iterator[bytes]:
-        while line := self.readline():
-            yield line
-
-    @property
-    def closed(self) -> bool:
-        return self._handle.closed
-
-    def read(self, size: int = -1) -> bytes:
-        try:
-            return self._handle.read(size)
-        except (OSError, EOFError, zlib.error) as error:
-            self._refuse(error)
-
-    def readline(self) -> bytes:
-        try:
-            return self._handle.readline()
-        except (OSError, EOFError, zlib.error) as error:
-            self._refuse(error)
 
 
 def see_header(rows: Sequence[Sequence[str]], wanted: Sequence[str], title: str) -> bool:
