@@ -509,6 +509,17 @@ def test_an_id_of_spaces_is_missing_once_trimmed(tmp_path: Path) -> None:
         load(tmp_path / "edges.csv", trim=True)
 
 
+def test_a_column_of_categories_may_be_the_label() -> None:
+    color = pa.array(["red", "blue", None, None, None]).dictionary_encode()
+    graph = from_tables({"source": [0, 1, 2, 3], "target": [1, 2, 3, 4]}, pa.table({"id": range(5), "color": color}))
+    assert str(graph.history[-1]).startswith("1 feature column may be the label: 'color'")
+
+
+def test_kinds_that_are_lists_are_one_line() -> None:
+    with pytest.raises(GraphError, match=r"column 'kind': kinds are of type list.*; turn them into text"):
+        from_tables({"source": [1, 2], "target": [2, 3], "kind": [["a"], ["b"]]}, kind_column="kind")
+
+
 @pytest.mark.parametrize(
     ("label", "words"),
     [

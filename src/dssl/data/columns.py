@@ -7,7 +7,7 @@ A source names its columns, hands out blocks of Arrow data, and can say where a 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -44,6 +44,14 @@ class Columns(Protocol):
     def shown(self, row: int, column: str) -> str:
         """A value as it is written."""
         ...
+
+
+def numbered(blocks: Iterable[pa.Table]) -> Iterator[tuple[int, pa.Table]]:
+    """Give each block with the number of its first row."""
+    row = 0
+    for block in blocks:
+        yield row, block
+        row += block.num_rows
 
 
 def choose_column(source: Columns, wanted: str, option: str) -> str:

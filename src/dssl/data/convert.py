@@ -254,6 +254,8 @@ def from_networkx(
                 f"graph {name!r}: the node {node!r} is of type {type(node).__name__}; "
                 "ids are all strings or all integers: use networkx.relabel_nodes"
             )
+        if isinstance(node, int) and not -(2**63) <= node < 2**63:
+            raise GraphError(f"graph {name!r}: the node {node} is 2**63 or more; turn the ids into text")
     position = {node: i for i, node in enumerate(nodes)}
     pairs = np.array([(position[a], position[b]) for a, b in graph.edges()], np.int64).reshape(-1, 2)
     known = sorted({key for _, attributes in graph.nodes(data=True) for key in attributes})
@@ -297,6 +299,8 @@ def _attribute(graph: networkx.Graph, key: str, name: str) -> pa.Array:
         raise GraphError(
             f"graph {name!r}: the node attribute {key!r} mixes {', '.join(kinds)}; give every node the same type"
         ) from None
+    except OverflowError:
+        raise GraphError(f"graph {name!r}: a node attribute {key!r} is 2**63 or more; turn it into a float") from None
 
 
 def _edge_weights(graph: networkx.Graph, weight: str | None, name: str) -> NDArray[np.float32] | None:

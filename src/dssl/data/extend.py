@@ -84,7 +84,7 @@ def _extended(graph: Graph, edges: Columns, nodes: Columns | None, options: Read
     columns = edge_columns(edges, options)
     text = graph.ids.type == pa.string()
     table = _new_nodes(graph, nodes, options)
-    links = read_links(edges, columns, None, "", trim=bool(options.trim))
+    links = read_links(edges, columns, trim=bool(options.trim))
     links = counted(links, edges.title) if options.count_edges else links
     _check_weights(graph, links, edges.title)
     known = table_of(graph.ids.type, graph.ids)

@@ -170,7 +170,7 @@ def _build(
     keep, held_out = _before(edges, options)
     if nodes is None:
         _refuse_node_options(options, encoding)
-        links = read_links(edges, columns, None, "", trim=bool(options.trim), keep=keep)
+        links = read_links(edges, columns, trim=bool(options.trim), keep=keep)
         if not links.source.size:
             raise GraphError(f"{edges.title} holds no edges; give at least one, or a node table")
         table = NodeTable(links.ids)

@@ -316,6 +316,6 @@ def refuse_repeats(names: Sequence[str], title: str) -> None:
             raise GraphError(f"{title} has two columns with the name {name!r}; rename one")
 
 
-def one_line(error: BaseException) -> str:
+def one_line(error: str | BaseException) -> str:
     """The text of an error, in one short line."""
     return " ".join(str(error).split())[:160] or type(error).__name__
