@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,6 +21,7 @@ from dssl.data.load import FOR_FILES
 from dssl.errors import DsslError
 from dssl.model.storage import FEATURES
 from dssl.runs import records, run_folder, workflow
+from dssl.runs.records import Environment, Evaluation, GraphRecord, InputRecord
 
 if TYPE_CHECKING:
     from dssl.config.schema import GraphSettings
@@ -187,7 +188,7 @@ def info(folder: Path) -> None:
     out = console()
     table = pairs()
     table.add_row("run", escape(str(folder)) + ("" if (folder / run_folder.ENVIRONMENT).exists() else " (unfinished)"))
-    described = _part(table, folder / run_folder.GRAPH, records.read_graph_record)
+    described = _part(table, folder / run_folder.GRAPH, GraphRecord)
     if described:
         table.add_row("graph", graph_line(described.summary))
         if described.packed:
@@ -200,16 +201,17 @@ def info(folder: Path) -> None:
             table.add_row("left out", escape(f"{part} ({reason})"))
     others = [f"{path}={value}" for path, value in changed(config).items()]
     table.add_row("settings", escape(", ".join(others) or "all as by default"))
-    if shares := _part(table, folder / FEATURES, lambda path: run_folder.read_input_record(path.parent).shares):
-        table.add_row("vector", f"{config.encoder.dim} columns, from " + words_of_shares(shares))
+    made_of = _part(table, folder / FEATURES, InputRecord)
+    if made_of and made_of.shares:
+        table.add_row("vector", f"{config.encoder.dim} columns, from " + words_of_shares(made_of.shares))
     epochs = run_folder.read_metrics(folder)
     if epochs:
         table.add_row("training", f"{int(epochs[-1]['epoch'] or 0)} epochs, {line(epochs[-1])}")
-    made = _part(table, folder / run_folder.ENVIRONMENT, records.read_environment)
+    made = _part(table, folder / run_folder.ENVIRONMENT, Environment)
     if made:
         table.add_row("made", escape(f"{made.finished} in {made.seconds} s by dssl {made.packages.get('dssl')}"))
         table.add_row("command", escape(made.command))
-    result = _part(table, folder / run_folder.EVALUATION, records.read_evaluation)
+    result = _part(table, folder / run_folder.EVALUATION, Evaluation)
     out.print(table)
     if result:
         out.print(_evaluation_table(result))
@@ -248,10 +250,10 @@ def pairs() -> Table:
     return table
 
 
-def _part(table: Table, path: Path, read: Callable[[Path], _Value]) -> _Value | None:
+def _part(table: Table, path: Path, kind: type[_Value]) -> _Value | None:
     """A file of the run; none if it is missing, with a line in the table if it is damaged."""
     try:
-        return read(path) if path.exists() else None
+        return records.read(path, kind) if path.exists() else None
     except DsslError as error:
         table.add_row("damaged", f"[red]{escape(str(error))}[/red]")
         return None

@@ -179,7 +179,7 @@ def fit(
         if later is not None:
             write_later(place, later, graph)
         made = environment.describe(command, started=started, resumed_at=model.epochs_ - len(model.metrics_))
-        records.write_environment(place / run_folder.ENVIRONMENT, made)
+        records.write(place / run_folder.ENVIRONMENT, Environment, made)
         (place / run_folder.CHECKPOINT).unlink(missing_ok=True)
         if place != folder:
             run_folder.install(folder)
@@ -217,7 +217,7 @@ def _store(model: Embedder, graph: Graph, folder: Path, record: GraphRecord) -> 
         "left_out": left_out,
         "factor_titles": titled,
     }
-    records.write_graph_record(folder / run_folder.GRAPH, record.model_copy(update=changes))
+    records.write(folder / run_folder.GRAPH, GraphRecord, record.model_dump() | changes)
 
 
 def evaluate(
@@ -300,7 +300,7 @@ def evaluate(
         result |= _link_results(task, model, model.embeddings_.values, "Links")
     for name, baseline in result.get("sanity", {}).items():
         baseline["title"] = NAMES.get(name, name)
-    found = records.write_evaluation(folder / run_folder.EVALUATION, result)
+    found = records.write(folder / run_folder.EVALUATION, Evaluation, result)
     on_stage("map")
     try:
         places = map_of(folder)
@@ -314,7 +314,7 @@ def evaluate(
         )
     except MissingExtraError as error:  # the evaluation itself needs no optional library
         found.setdefault("skipped", {})["map"] = str(error)
-        records.write_evaluation(folder / run_folder.EVALUATION, found)
+        records.write(folder / run_folder.EVALUATION, Evaluation, found)
     return found
 
 
