@@ -109,15 +109,25 @@ def test_a_change_of_any_kernel_is_noticed(tmp_path: Path, monkeypatch: pytest.M
     assert progress._compiled_before() != before
 
 
-def test_names_are_not_taken_for_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_are_not_taken_for_markup_or_emoji(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     summary = {"name": "[bold]x[/bold]", "nodes": 1, "edges": 2, "features": 3, "classes": 4, "edge_homophily": 0.25}
     made = Environment(seconds=1.0, peak_memory_mb=2.0)
-    outcome = workflow.Outcome(Path("runs/[i]"), summary, made, record(3), ["1 [a] done"], ["[b] collapsed"])
+    outcome = workflow.Outcome(Path("runs/[i]"), summary, made, record(3), ["1 [a] :key:"], ["[b] :key:"])
     output.outcome(outcome, quiet=False)
     printed = capsys.readouterr()
-    for part in ("[bold]x[/bold]: 1 nodes", "edge homophily 0.25", "runs/[i]", "1 [a] done", "3 epochs, loss 0.3333"):
+    for part in ("[bold]x[/bold]: 1 nodes", "edge homophily 0.25", "runs/[i]", "1 [a] :key:", "3 epochs, loss 0.3333"):
         assert part in printed.out
-    assert "warning: [b] collapsed" in printed.err
+    assert "warning: [b] :key:" in printed.err
+
+
+def test_a_stage_is_not_taken_for_markup_or_emoji() -> None:
+    shown = progress.Progress("runs/[i]:key:", quiet=False)
+    shown.console = Console(file=io.StringIO(), force_terminal=True, width=100)
+    with shown:
+        shown.stage("[b]")
+        shown.stage("[c]")
+        assert shown.status is not None
+        assert str(shown.status.status) == "runs/[i]:key:: [c]"
 
 
 def test_numbers_for_people() -> None:

@@ -546,11 +546,18 @@ def test_ids_that_are_not_utf8_and_weights_beyond_single_precision(tmp_path: Pat
         from_tables({"source": [0, 1], "target": [1, 2], "weight": [1.0, 1e39]})
 
 
+@pytest.mark.parametrize("kind", [str, Path])
+def test_an_encoding_without_a_node_table_is_refused(kind: type, tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text("source,target\na,b\n")
+    with pytest.raises(GraphError, match="encoding applies to a node table, and none is given"):
+        load(kind(tmp_path / "e.csv"), encoding=Encoding(()))
+
+
 def test_a_column_is_not_both_weight_and_end() -> None:
     edges = {"source": ["a", "b"], "weight": ["b", "c"]}
     assert from_tables(edges).ids.to_pylist() == ["a", "b", "c"]
     for given in ({"weight_column": "weight"}, {"target_column": "weight", "weight_column": "weight"}):
-        with pytest.raises(GraphError, match=r"cannot be both (weight and end of an edge|source and target)"):
+        with pytest.raises(GraphError, match=r"cannot be both (source and weight|target and weight|source and target)"):
             from_tables(edges, **given)
 
 

@@ -126,7 +126,7 @@ def test_later_ids_that_are_text_are_unknown_where_the_graph_has_integers(tmp_pa
 def test_until_needs_a_column(edges: Path) -> None:
     with pytest.raises(GraphError, match="name it with time_column"):
         dssl.load(edges, until="50%", source_column="payer", target_column="payee")
-    with pytest.raises(GraphError, match="cannot be the time and something else"):
+    with pytest.raises(GraphError, match="cannot be both weight and time"):
         dssl.load(edges, time_column="amount", weight_column="amount", source_column="payer", target_column="payee")
 
 

@@ -26,6 +26,14 @@ def print_json(value: object) -> None:
     typer.echo(json.dumps(_finite(value), default=str))
 
 
+def result(values: object, text: str, *, as_json: bool, quiet: bool = False) -> None:
+    """Print the result of a command as one JSON object, or else as text unless it is to be quiet."""
+    if as_json:
+        print_json(values)
+    elif not quiet:
+        typer.echo(text)
+
+
 def _finite(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(name): _finite(part) for name, part in value.items()}

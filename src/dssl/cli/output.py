@@ -38,7 +38,9 @@ def outcome(found: workflow.Outcome, *, quiet: bool) -> None:
         if log.is_json():
             log.event("warning", sentence)
             continue
-        Console(stderr=True).print(f"[yellow]warning:[/yellow] {escape(sentence)}", highlight=False, soft_wrap=True)
+        Console(stderr=True, emoji=False).print(
+            f"[yellow]warning:[/yellow] {escape(sentence)}", highlight=False, soft_wrap=True
+        )
     if quiet:
         console().print(str(found.folder), markup=False, highlight=False, soft_wrap=True)
         return
@@ -236,7 +238,7 @@ def words_of_shares(shares: Mapping[str, float]) -> str:
 
 def console() -> Console:
     """The console of standard output; tables in a file or a pipe do not depend on a window."""
-    found = Console()
+    found = Console(emoji=False)
     if not found.is_terminal:
         found.width = 160
     return found

@@ -124,10 +124,8 @@ def embed(
         vectors = transform.embed(folder, options, on_note=note)
     vectors.save(out, layout=cast("Layout", layout))
     count, dim = vectors.values.shape
-    if as_json:
-        json_output.print_json({"file": str(out), "vectors": count, "dim": dim})
-    elif not quiet:
-        typer.echo(f"{out}: {count:,} vectors of length {dim}")
+    text = f"{out}: {count:,} vectors of length {dim}"
+    json_output.result({"file": str(out), "vectors": count, "dim": dim}, text, as_json=as_json, quiet=quiet)
 
 
 def _is_addition(options: GraphSettings, separate: bool) -> bool:
@@ -222,20 +220,15 @@ def factors(
         found = transform.factors(folder, options, on_note=note)
     if kinds:
         count = transform.save_kinds(folder, found, out)
-        if as_json:
-            json_output.print_json({"file": str(out), "links": count})
-        elif not quiet:
-            typer.echo(f"{out}: kinds of {count:,} links")
+        text = f"{out}: kinds of {count:,} links"
+        json_output.result({"file": str(out), "links": count}, text, as_json=as_json, quiet=quiet)
         return
     found.save(out, nodes=nodes_out, layout=cast("Layout", layout))
     count, number = found.links.shape
     names = [str(each) for each in (found.describe() if found.graph is not None else ())]
-    if as_json:
-        files = {"file": str(out), "nodes_file": None if nodes_out is None else str(nodes_out)}
-        json_output.print_json({**files, "links": count, "factors": number, "names": names})
-    elif not quiet:
-        typer.echo(f"{out}: {number} factors on {count:,} links, by default in both directions")
-        if nodes_out is not None:
-            typer.echo(f"{nodes_out}: {number} factors at {len(found.nodes):,} nodes")
-        for each in names:
-            typer.echo(each)
+    files = {"file": str(out), "nodes_file": None if nodes_out is None else str(nodes_out)}
+    lines = [f"{out}: {number} factors on {count:,} links, by default in both directions"]
+    if nodes_out is not None:
+        lines.append(f"{nodes_out}: {number} factors at {len(found.nodes):,} nodes")
+    values = {**files, "links": count, "factors": number, "names": names}
+    json_output.result(values, "\n".join([*lines, *names]), as_json=as_json, quiet=quiet)

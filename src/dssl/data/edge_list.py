@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -55,21 +56,15 @@ def edge_columns(edges: Columns, options: ReadOptions) -> EdgeColumns:
         )
     source = source or usual_column(edges, SOURCES, taken=(target, weight, kind, time))
     target = target or usual_column(edges, TARGETS, taken=(source, weight, kind, time))
-    if source == target:
-        raise GraphError(f"{edges.title}: the column {source!r} cannot be both source and target; choose two columns")
-    if kind is not None and kind in (source, target, weight):
-        raise GraphError(f"{edges.title}: the column {kind!r} cannot be the kind and something else; choose another")
-    if time is not None and time in (source, target, weight, kind):
-        raise GraphError(f"{edges.title}: the column {time!r} cannot be the time and something else; choose another")
+    roles = {"source": source, "target": target, "weight": weight, "kind": kind, "time": time}
+    for (one, name), (other, again) in combinations(roles.items(), 2):
+        if name is not None and name == again:
+            raise GraphError(f"{edges.title}: the column {name!r} cannot be both {one} and {other}; choose another")
     if weight is None:
         nameless = edges.names == ["1", "2", "3"] and (source, target) in (("1", "2"), ("2", "1"))
         free = [name for name in edges.names if name not in (source, target, kind, time)]
         third = "3" if nameless and "3" in free else None
         weight = third or next((name for name in free if name.lower() in WEIGHTS), None)
-    elif weight in (source, target):
-        raise GraphError(
-            f"{edges.title}: the column {weight!r} cannot be both weight and end of an edge; choose another"
-        )
     return EdgeColumns(source, target, weight, kind, time)
 
 

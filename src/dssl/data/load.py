@@ -96,13 +96,12 @@ def load(
         directed=directed,
         self_loops=self_loops,
     )
-    if isinstance(source, Path) and not packed.is_store(source):
+    if is_file(options.source) or (isinstance(source, Path) and not packed.is_store(source)):
         return read_edges(options, encoding=encoding)
-    if not is_file(options.source):
-        given = {"directed": directed, "self_loops": self_loops != "remove", "encoding": encoding is not None}
-        for name in (name for name, value in given.items() if value):
-            _refuse(name, options.source)
-    return read_graph(options, encoding=encoding)
+    given = {"directed": directed, "self_loops": self_loops != "remove", "encoding": encoding is not None}
+    for name in (name for name, value in given.items() if value):
+        _refuse(name, options.source)
+    return read_graph(options)
 
 
 def read_graph(options: ReadOptions, *, encoding: Encoding | None = None) -> Graph:
@@ -133,9 +132,8 @@ def read_graph(options: ReadOptions, *, encoding: Encoding | None = None) -> Gra
     return _by_name(options.source)
 
 
-FOR_FILES = tuple(
-    name for name in ReadOptions.model_fields if name not in ("source", "directed", "self_loops")
-)  # the options that apply to edge files only
+# The options that apply to edge files only.
+FOR_FILES = tuple(name for name in ReadOptions.model_fields if name not in ("source", "directed", "self_loops"))
 
 
 def is_file(text: str) -> bool:

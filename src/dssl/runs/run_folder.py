@@ -322,7 +322,7 @@ def begin(folder: Path, config: Config, record: GraphRecord, *, overwrite: bool)
 def clear(folder: Path) -> None:
     """Remove the files of a run, the settings last: until then the folder is a run folder."""
     for name in [*(name for name in FILES if name != CONFIG), CONFIG]:
-        _remove(folder / name)
+        files.remove(folder / name)
 
 
 def install(folder: Path) -> None:
@@ -335,23 +335,16 @@ def install(folder: Path) -> None:
     if not (new / MOVING).exists():
         files.write_text(new / MOVING, "\n".join(name for name in FILES if (new / name).exists()))
     complete = files.read_text(new / MOVING, "fit again with --overwrite").split("\n")
-    _remove(folder / ENVIRONMENT)
+    files.remove(folder / ENVIRONMENT)
     for name in FILES:
         if name not in complete:
-            _remove(folder / name)
+            files.remove(folder / name)
         elif name != ENVIRONMENT and (new / name).exists():
             if (new / name).is_dir():
-                _remove(folder / name)
+                files.remove(folder / name)
             (new / name).replace(folder / name)
     (new / ENVIRONMENT).replace(folder / ENVIRONMENT)
     shutil.rmtree(new)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 class Metrics:
