@@ -4,13 +4,16 @@ import io
 import shlex
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from dssl.cli import output, progress
+from dssl.cli import output, progress, use
 from dssl.config.schema import GraphSettings
 from dssl.graph import Graph
-from dssl.runs import workflow
+from dssl.model.embeddings import Embeddings, EmbeddingsError
+from dssl.runs import card, run_folder, workflow
 from dssl.runs.records import Environment
 from dssl.studies.experiments import Job
 from dssl.studies.records import Record
@@ -128,6 +131,18 @@ def test_a_stage_is_not_taken_for_markup_or_emoji() -> None:
         shown.stage("[c]")
         assert shown.status is not None
         assert str(shown.status.status) == "runs/[i]:key:: [c]"
+
+
+@pytest.mark.parametrize("node", ["3", "--1", "²", str(2**63), "x"])
+def test_an_id_that_is_no_node_is_one_line(node: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = Embeddings(pa.array([1, 2]), np.eye(2, dtype=np.float32))
+    monkeypatch.setattr(run_folder, "read_embeddings", lambda _: vectors)
+    with pytest.raises(EmbeddingsError, match="no vector for the node"):
+        use.similar(Path("run"), node)
+
+
+def test_a_table_of_a_card_has_a_dash_for_nothing_alone() -> None:
+    assert card._table({"name": "None of it", "y": None}).splitlines()[2:] == ["| name | None of it |", "| y | – |"]
 
 
 def test_numbers_for_people() -> None:

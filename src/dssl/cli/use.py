@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -148,7 +149,7 @@ def similar(
     from dssl.runs.run_folder import read_embeddings
 
     vectors = read_embeddings(folder)
-    whole = str(vectors.ids.type) == "int64" and node.lstrip("-").isdigit()
+    whole = str(vectors.ids.type) == "int64" and re.fullmatch(r"-?\d{1,19}", node) and abs(int(node)) < 2**63
     found = vectors.most_similar(int(node) if whole else node, top)
     if as_json:
         json_output.print_json({"id": node, "similar": [{"id": other, "cosine": cosine} for other, cosine in found]})
