@@ -42,7 +42,7 @@ def outcome(found: workflow.Outcome, *, quiet: bool) -> None:
             f"[yellow]warning:[/yellow] {escape(sentence)}", highlight=False, soft_wrap=True
         )
     if quiet:
-        console().print(str(found.folder), markup=False, highlight=False, soft_wrap=True)
+        _say(str(found.folder))
         return
     seconds, memory = found.environment.seconds, found.environment.peak_memory_mb
     table = pairs()
@@ -71,7 +71,7 @@ def drift(found: Drift, out: Path) -> None:
 def tuned(found: Outcome, *, graph: GraphSettings, select: str, quiet: bool) -> None:
     """Print the result of a search, its location, and the command that uses it."""
     if quiet:
-        console().print(str(found.recipe), markup=False, highlight=False, soft_wrap=True)
+        _say(str(found.recipe))
         return
     table = pairs()
     table.add_row("best", f"{select} {number(found.value)} of {found.done} trials")
@@ -102,9 +102,8 @@ def graph_arguments(graph: GraphSettings) -> list[str]:
 
 def evaluation(folder: Path, result: Mapping[str, Any]) -> None:
     """Print an evaluation with the training-free baselines."""
-    out = console()
-    out.print(_evaluation_table(result))
-    out.print(escape(_splits_line(result)), soft_wrap=True, highlight=False)
+    console().print(_evaluation_table(result))
+    _say(_splits_line(result))
     reasons = [f"no {part}: {reason}" for part, reason in result.get("skipped", {}).items()]
     drawn = f"open {folder / run_folder.PICTURE}, or see all: {shlex.join(['dssl', 'report', str(folder)])}"
     for text in [
@@ -115,7 +114,7 @@ def evaluation(folder: Path, result: Mapping[str, Any]) -> None:
         "" if "map" in result.get("skipped", {}) else drawn,
     ]:
         if text:
-            out.print(escape(text), soft_wrap=True, highlight=False)
+            _say(text)
 
 
 def regression(folder: Path, result: Mapping[str, Any]) -> None:
@@ -124,9 +123,8 @@ def regression(folder: Path, result: Mapping[str, Any]) -> None:
     table.add_row(escape(str(folder)), *_figures(result["probe"]["r2"]))
     for name, found in sorted(result["sanity"].items(), key=lambda item: -item[1]["r2"]["mean"]):
         table.add_row(f"  {name}", *_figures(found["r2"]))
-    out = console()
-    out.print(table)
-    out.print(escape(result["verdict"]), soft_wrap=True, highlight=False)
+    console().print(table)
+    _say(result["verdict"])
 
 
 def evaluations(results: Mapping[Path, Mapping[str, Any]]) -> None:
@@ -151,8 +149,7 @@ def evaluations(results: Mapping[Path, Mapping[str, Any]]) -> None:
             seeds = sorted(found)
             out.print()
             out.print(_spread_table(across_seeds([found[seed] for seed in seeds])))
-            told = f"seeds {', '.join(map(str, seeds))}; {_splits_line(found[seeds[0]])}"
-            out.print(escape(told), soft_wrap=True, highlight=False)
+            _say(f"seeds {', '.join(map(str, seeds))}; {_splits_line(found[seeds[0]])}")
 
 
 def _spread_table(spread: Mapping[str, Mapping[str, Any]]) -> Table:
@@ -218,7 +215,7 @@ def info(folder: Path) -> None:
     if result:
         out.print(_evaluation_table(result))
         if "verdict" in result:
-            out.print(escape(result["verdict"]), soft_wrap=True, highlight=False)
+            _say(result["verdict"])
     files = Table("file", "bytes", "content", box=None, pad_edge=False)
     sizes = run_folder.sizes(folder)
     for name, size in sizes.items():
@@ -242,6 +239,11 @@ def console() -> Console:
     if not found.is_terminal:
         found.width = 160
     return found
+
+
+def _say(text: str) -> None:
+    """Print a text as it is, without line breaks by the width of a window."""
+    console().print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def pairs() -> Table:

@@ -102,13 +102,19 @@ def _extended(graph: Graph, edges: Columns, nodes: Columns | None, options: Read
     num_nodes, old = len(known), graph.num_nodes
     upper = slice(None) if graph.directed else graph.sources() <= graph.indices
     first, second = graph.sources()[upper], graph.indices[upper]
+    weights, kinds, kind_names = graph.weights, graph.kinds, graph.kind_names
+    if weights is not None:
+        weights = np.concatenate([weights[upper], np.empty(0, np.float32) if links.weights is None else links.weights])
+    if kinds is not None and kind_names is not None:
+        kind_names = (*kind_names, *(name for name in links.kind_names or () if name not in kind_names))
+        kinds = np.concatenate([kinds[upper], _kinds(links, kind_names)])
     grown = Graph.from_edges(
         np.concatenate([first, at[links.source]]),
         np.concatenate([second, at[links.target]]),
         num_nodes=num_nodes,
-        weights=None if graph.weights is None else np.concatenate([graph.weights[upper], _weights(links)]),
-        kinds=None if graph.kinds is None else np.concatenate([graph.kinds[upper], _kinds(graph, links)]),
-        kind_names=_kind_names(graph, links),
+        weights=weights,
+        kinds=kinds,
+        kind_names=kind_names,
         directed=graph.directed,
         self_loops="keep" if graph.num_self_loops else options.self_loops,
         ids=known.ids(),
@@ -183,21 +189,9 @@ def _same_type(ids: pa.Array | None, text: bool, source: Columns | None) -> Any:
     )
 
 
-def _weights(links: Links) -> NDArray[np.float32]:
-    return np.empty(0, np.float32) if links.weights is None else links.weights
-
-
-def _kind_names(graph: Graph, links: Links) -> tuple[str, ...] | None:
-    """The kinds of old and new edges, the old ones first."""
-    if graph.kind_names is None:
-        return None
-    return (*graph.kind_names, *(name for name in links.kind_names or () if name not in graph.kind_names))
-
-
-def _kinds(graph: Graph, links: Links) -> NDArray[np.int32]:
-    """The kinds of new edges by the names of `_kind_names`; unknown without a column of kinds."""
-    names = _kind_names(graph, links)
-    if links.kinds is None or links.kind_names is None or names is None:
+def _kinds(links: Links, names: tuple[str, ...]) -> NDArray[np.int32]:
+    """The kinds of new edges by the names of old and new kinds; unknown without a column of kinds."""
+    if links.kinds is None or links.kind_names is None:
         return np.full(links.source.size, -1, np.int32)
     code = np.array([names.index(name) for name in links.kind_names] + [-1], np.int32)
     return code[links.kinds]

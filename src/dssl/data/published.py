@@ -256,12 +256,13 @@ def _read_twitch(dataset: Dataset, folder: Path) -> Graph:
 def _read_syn_cora(dataset: Dataset, folder: Path) -> Graph:
     with np.load(folder / dataset.files[0], allow_pickle=False) as content:
         parts = {key: content[key] for key in content.files}
-    links = sparse.csr_array(
-        (parts["adj_data"], parts["adj_indices"], parts["adj_indptr"]), shape=tuple(parts["adj_shape"])
-    ).tocoo()
-    x = sparse.csr_array(
-        (parts["attr_data"], parts["attr_indices"], parts["attr_indptr"]), shape=tuple(parts["attr_shape"])
+    adjacency, x = (
+        sparse.csr_array(
+            (parts[f"{name}_data"], parts[f"{name}_indices"], parts[f"{name}_indptr"]), tuple(parts[f"{name}_shape"])
+        )
+        for name in ("adj", "attr")
     )
+    links = adjacency.tocoo()
     return _graph(dataset, links.row, links.col, x, parts["labels"])
 
 

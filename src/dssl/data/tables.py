@@ -250,23 +250,24 @@ def read_node_table(nodes: Columns, options: ReadOptions, encoding: Encoding | N
     for name in chosen:
         choose_column(nodes, name, "feature_columns")
     kinds = chosen_kinds(options, nodes)
-    long = isinstance(nodes, ParquetColumns) and nodes.num_rows > LONG
-    if isinstance(nodes, ParquetColumns) and long:
-        table = nodes.read({}, [key, *([] if label is None else [label])])
+    long = nodes if isinstance(nodes, ParquetColumns) and nodes.num_rows > LONG else None
+    if long is not None:
+        table = long.read({}, [key, *([] if label is None else [label])])
     else:
         table = nodes.read(_node_types(key, label, encoding, kinds))
     if not table.num_rows:
         raise GraphError(f"{nodes.title} holds no nodes; give at least one row")
     ids = _node_ids(nodes, table, key, text_ids, trim=bool(options.trim))
     try:
-        if isinstance(nodes, ParquetColumns) and long:
-            x, names, fitted = encode_blocks(nodes.parts, nodes.num_rows, chosen, encoding, kinds=kinds)
+        if long is not None:
+            x, names, fitted = encode_blocks(long.parts, long.num_rows, chosen, encoding, kinds=kinds)
         else:
             x, names, fitted = encode(table, chosen, encoding, kinds=kinds)
         y, classes = (None, ()) if label is None else encode_labels(table[label], label)
     except BadCell as error:
+        value = error.value if nodes.typed else f"the value {nodes.shown(error.row, error.column)}"
         raise GraphError(
-            f"{nodes.title}, {nodes.place(error.row)}, column {error.column!r}: {_seen(nodes, error)} {error.advice}"
+            f"{nodes.title}, {nodes.place(error.row)}, column {error.column!r}: {value} {error.advice}"
         ) from None
     except GraphError as error:
         raise GraphError(f"{nodes.title}: {error}") from None
@@ -275,10 +276,6 @@ def read_node_table(nodes: Columns, options: ReadOptions, encoding: Encoding | N
         notes += possible_labels(table, chosen)
     found = NodeTable(ids, y=y, class_names=None if y is None else classes, notes=notes)
     return found if x is None else replace(found, x=x, feature_names=names, encoding=fitted)
-
-
-def _seen(nodes: Columns, error: BadCell) -> str:
-    return str(error.value) if nodes.typed else f"the value {nodes.shown(error.row, error.column)}"
 
 
 def _node_types(
