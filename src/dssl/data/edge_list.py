@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -125,14 +126,15 @@ def read_links(
         trim: whether spaces around ids are removed.
         keep: chooses rows by the column of times and the number of its first row; by default all are read.
     """
+    read = partial(_stream, edges, columns, known, nodes, keep, trim=trim)
     if trim or (known is not None and known.type == pa.string()):
-        return _stream(edges, columns, known, nodes, keep, integers=False, trim=trim)
+        return read(integers=False)
     try:
-        return _stream(edges, columns, known, nodes, keep, integers=True)
+        return read(integers=True)
     except NotIntegers:
         if known is not None:
             _refuse_text(edges, columns, nodes)
-        return _stream(edges, columns, known, nodes, keep, integers=False)
+        return read(integers=False)
 
 
 def _stream(
@@ -143,7 +145,7 @@ def _stream(
     keep: Keep | None,
     *,
     integers: bool,
-    trim: bool = False,
+    trim: bool,
 ) -> Links:
     ends = (columns.source, columns.target)
     positions = {name: _Growing(np.int32) for name in ends}

@@ -263,10 +263,10 @@ def planted_factors(
     >>> bool(((graph.y[graph.sources()] + graph.y[graph.indices]) % 2 == reason).all())
     True
     """
-    if factors < 2 or dim < 2 * factors or nodes < factors**2:
+    if factors < 2 or dim < 2 * factors or nodes < factors**2 or min(degree, seed) < 0:
         raise ConfigError(
-            f"planted factors: factors must be at least 2, dim at least 2 · factors and nodes at least factors², got "
-            f"factors={factors}, dim={dim}, nodes={nodes}"
+            f"planted factors: factors must be at least 2, dim at least 2 · factors, nodes at least factors², degree and "
+            f"seed 0 or more, got factors={factors}, dim={dim}, nodes={nodes}, degree={degree}, seed={seed}"
         )
     draw = rng.stream(seed, "planted factors")
     cell = draw.permutation(np.arange(nodes) % factors**2)  # every pair of kind and class occurs
@@ -323,10 +323,10 @@ def planted_pairs(
     >>> bool(((graph.y[graph.sources()] + graph.y[graph.indices]) == reason).all())
     True
     """
-    if kinds < 2 or dim < kinds or nodes < kinds:
+    if kinds < 2 or dim < kinds or nodes < kinds or min(degree, seed) < 0:
         raise ConfigError(
-            f"planted pairs: kinds must be at least 2, dim and nodes at least kinds, got kinds={kinds}, dim={dim}, "
-            f"nodes={nodes}"
+            f"planted pairs: kinds must be at least 2, dim and nodes at least kinds, degree and seed 0 or more, got "
+            f"kinds={kinds}, dim={dim}, nodes={nodes}, degree={degree}, seed={seed}"
         )
     draw = rng.stream(seed, "planted pairs")
     kind = draw.permutation(np.arange(nodes) % kinds)

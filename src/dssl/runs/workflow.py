@@ -128,8 +128,7 @@ def fit(
     config = config.model_copy(update={"graph": with_full_paths(config.graph)})
     start = Path(config.train.start_from).resolve() if config.train.start_from else None
     if start is not None:
-        train_settings = config.train.model_copy(update={"start_from": str(start)})
-        config = config.model_copy(update={"train": train_settings})
+        config = config.model_copy(update={"train": config.train.model_copy(update={"start_from": str(start)})})
         if start == folder.resolve():
             raise RunError(f"{folder} is the run to start from; choose another folder with --out")
     if is_auto(config):
@@ -142,11 +141,7 @@ def fit(
                 stack.enter_context(run_folder.alone(folder))
                 place = run_folder.claim(folder, config, overwrite=overwrite)
         if distributed.count(int(first and run_folder.is_finished(place))):  # a kill came after the last epoch
-            if first:
-                (place / run_folder.CHECKPOINT).unlink(missing_ok=True)
-            if first and place != folder:
-                run_folder.install(folder)
-            return Outcome.of(folder) if first else Outcome(folder)
+            return _finish(place, folder) if first else Outcome(folder)
         with distributed.together():
             model = Embedder.from_config(config) if start is None else Embedder.load(start).continue_with(config)
             graph = read_graph(config.graph, encoding=None if start is None else model.inputs.encoding)
@@ -180,10 +175,15 @@ def fit(
             write_later(place, later, graph)
         made = environment.describe(command, started=started, resumed_at=model.epochs_ - len(model.metrics_))
         records.write(place / run_folder.ENVIRONMENT, Environment, made)
-        (place / run_folder.CHECKPOINT).unlink(missing_ok=True)
-        if place != folder:
-            run_folder.install(folder)
-        return Outcome.of(folder)
+        return _finish(place, folder)
+
+
+def _finish(place: Path, folder: Path) -> Outcome:
+    """Remove the checkpoint of a complete run, and let the run take the place of the old one."""
+    (place / run_folder.CHECKPOINT).unlink(missing_ok=True)
+    if place != folder:
+        run_folder.install(folder)
+    return Outcome.of(folder)
 
 
 def _store(model: Embedder, graph: Graph, folder: Path, record: GraphRecord) -> None:
