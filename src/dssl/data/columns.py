@@ -80,7 +80,7 @@ def ending(path: Path) -> str:
     return max(found, key=len)
 
 
-def open_columns(path: Path, *, header: bool | None, wanted: Sequence[str] = (), edges: bool) -> Columns:
+def open_columns(path: Path, *, header: bool | None = True, wanted: Sequence[str] = (), edges: bool = False) -> Columns:
     """Open a text or Parquet file.
 
     Args:

@@ -145,7 +145,7 @@ def _nodes(source: Any) -> Columns | None:
     if not isinstance(source, str | Path):
         return FrameColumns(source, "the node table")
     _check_table(Path(source))
-    return open_columns(Path(source), header=True, edges=False)
+    return open_columns(Path(source))
 
 
 def _check_table(path: Path) -> None:

@@ -95,7 +95,7 @@ def _spectrum(graph: Graph) -> dict[str, float] | None:
 
 
 def _columns(options: ReadOptions) -> list[InspectedColumn]:
-    nodes = open_columns(Path(options.nodes or ""), header=True, edges=False)
+    nodes = open_columns(Path(options.nodes or ""))
     key, label = id_and_label(nodes, options)
     kinds = chosen_kinds(options, nodes)
     text = {name: pa.string() for name in (key, label) if name is not None}

@@ -176,7 +176,7 @@ def _by_name(text: str) -> Graph:
     if text.startswith("python:"):
         from dssl.data.python_code import package_graph
 
-        return package_graph(text.removeprefix("python:"))
+        return package_graph(text)
     if text.startswith("synthetic:"):
         from dssl.data.synthetic import from_spec
 

@@ -265,8 +265,8 @@ def planted_factors(
     """
     if factors < 2 or dim < 2 * factors or nodes < factors**2 or min(degree, seed) < 0:
         raise ConfigError(
-            "planted factors: factors must be at least 2, dim at least 2 · factors, nodes at least factors², degree and "
-            f"seed 0 or more, got factors={factors}, dim={dim}, nodes={nodes}, degree={degree}, seed={seed}"
+            "planted factors: factors must be at least 2, dim at least 2 · factors, nodes at least factors², degree "
+            f"and seed 0 or more, got factors={factors}, dim={dim}, nodes={nodes}, degree={degree}, seed={seed}"
         )
     draw = rng.stream(seed, "planted factors")
     cell = draw.permutation(np.arange(nodes) % factors**2)  # every pair of kind and class occurs

@@ -63,7 +63,7 @@ def read_edges(options: ReadOptions, *, encoding: Encoding | None = None) -> Gra
     edges = open_edges(options)
     if nodes is not None and ending(nodes) in (".npz", ".graphml"):
         raise GraphError(f"{nodes} is not a table with ids; give a node table with the edge list {edges.title}")
-    table = None if nodes is None else open_columns(nodes, header=True, edges=False)
+    table = None if nodes is None else open_columns(nodes)
     return _build(edges, table, options, encoding, name="graph" if options.source == STDIN else _stem(path))
 
 
@@ -320,7 +320,7 @@ def _read_matrix(path: Path, nodes: Path | None, options: ReadOptions, encoding:
         _refuse_node_options(options, encoding)
         table = NodeTable(x=sparse.csr_array(_load_npz(nodes)))
     else:
-        table = read_node_table(open_columns(nodes, header=True, edges=False), options, encoding, text_ids=False)
+        table = read_node_table(open_columns(nodes), options, encoding, text_ids=False)
     if table.ids is not None and len(table.ids) != adjacency.shape[0]:
         raise GraphError(
             f"{nodes} has {len(table.ids)} nodes, but {path} is a matrix of {adjacency.shape[0]} rows; give as many"

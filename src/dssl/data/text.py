@@ -83,7 +83,7 @@ class TextColumns:
         self._delimiter = _delimiter(lines[0], kind)
         rows = [fields for _, fields in self._fields(lines)]
         if header is None:
-            header = see_header(rows, wanted, self.title) if edges else True
+            header = see_header(rows, wanted, self.title)
         if not edges and all(NUMBER.fullmatch(field.strip()) for field in rows[0]):
             raise GraphError(
                 f"{self.title} has no header; add a first line with the names of the columns, such as id,label"

@@ -61,7 +61,7 @@ def read_target(file: Path, column: str, ids: pa.Array, *, id_column: str | None
     """
     if not column:
         raise RunError(f"name the column of {file} with the numbers: --target NAME")
-    table = open_columns(file, header=True, edges=False)
+    table = open_columns(file)
     choose_column(table, column, "target")
     key, _ = id_and_label(table, ReadOptions(id_column=id_column if id_column in table.names else None))
     rows = table.read({key: ids.type, column: pa.float64()})
