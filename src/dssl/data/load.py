@@ -121,7 +121,7 @@ def read_graph(options: ReadOptions, *, encoding: Encoding | None = None) -> Gra
     for name in FOR_FILES:
         if getattr(options, name) is not None:
             _refuse(name, options.source)
-    if not _is_known(options.source) and packed.is_store(options.source):
+    if _is_packed(options.source):
         graph = packed.open_graph(options.source)
         if encoding is not None and graph.encoding != encoding:
             raise GraphError(
@@ -154,9 +154,7 @@ def is_file(text: str) -> bool:
 def with_full_paths(options: Options) -> Options:
     """Return the options with absolute paths, so that a run can be evaluated from any folder."""
     changes = {}
-    if (is_file(options.source) and options.source != STDIN) or (
-        not _is_known(options.source) and packed.is_store(options.source)
-    ):
+    if options.source != STDIN and (is_file(options.source) or _is_packed(options.source)):
         changes["source"] = str(Path(options.source).resolve())
     if options.nodes is not None:
         changes["nodes"] = str(Path(options.nodes).resolve())
@@ -170,6 +168,10 @@ def _refuse(option: str, source: str) -> None:
 def _is_known(text: str) -> bool:
     """Whether a string names a graph, whatever files exist."""
     return text.startswith(("python:", "synthetic:", "planted:")) or datasets.canonical(text) in DATASETS
+
+
+def _is_packed(text: str) -> bool:
+    return not _is_known(text) and packed.is_store(text)
 
 
 def _by_name(text: str) -> Graph:
