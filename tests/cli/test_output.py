@@ -11,6 +11,7 @@ from rich.console import Console
 
 from dssl.cli import output, progress, use
 from dssl.config.schema import GraphSettings
+from dssl.errors import ConfigError
 from dssl.graph import Graph
 from dssl.model.embeddings import Embeddings, EmbeddingsError
 from dssl.runs import card, run_folder, workflow
@@ -139,6 +140,13 @@ def test_an_id_that_is_no_node_is_one_line(node: str, monkeypatch: pytest.Monkey
     monkeypatch.setattr(run_folder, "read_embeddings", lambda _: vectors)
     with pytest.raises(EmbeddingsError, match="no vector for the node"):
         use.similar(Path("run"), node)
+
+
+def test_options_of_numbers_and_of_classes_are_not_mixed() -> None:
+    with pytest.raises(ConfigError, match="name the table with --targets"):
+        use.evaluate([Path("run")], target="size")
+    with pytest.raises(ConfigError, match=r"evaluate\.labels has no effect on numbers"):
+        use.evaluate([Path("run")], targets=Path("t.csv"), target="size", labels="1%")
 
 
 def test_a_table_of_a_card_has_a_dash_for_nothing_alone() -> None:

@@ -72,22 +72,14 @@ def fit(
 
     if start is not None and config is not None:
         raise ConfigError(f"--from takes its settings from {start}; leave out --config")
-    flags = training_flags(
-        read | {"graph.directed": directed},
-        method=method,
-        encoder=encoder,
-        epochs=epochs,
-        preset=preset,
-        recipe=recipe,
-        seed=seed,
-    )
+    read |= {"graph.directed": directed}
+    flags = training_flags(read, method=method, encoder=encoder, epochs=epochs, preset=preset, recipe=recipe, seed=seed)
     if start is None:
         resolved = resolve(flags, file=config, settings=settings or [])
     else:
         resolved = workflow.continued(start, flags, settings or [])
-        for sentence in transform.differing_columns(
-            run_folder.read_config(start, finished=False).graph, resolved.graph
-        ):
+        before = run_folder.read_config(start, finished=False).graph
+        for sentence in transform.differing_columns(before, resolved.graph):
             note(sentence)
     folder = out or run_folder.default_folder(resolved.graph.source, resolved.method.name, resolved.seed)
     from dssl.runtime import distributed  # imported after the settings are checked: it takes a second

@@ -63,18 +63,24 @@ def evaluate(
     Runs that differ in the seed alone are grouped, with the spread over seeds separate from the spread over splits.
     """
     from dssl.cli import json_output, output, progress
+    from dssl.errors import ConfigError
     from dssl.runs import workflow
 
+    flags = {
+        "evaluate.protocol": protocol,
+        "evaluate.labels": labels,
+        "evaluate.measure": measure,
+        "evaluate.class_weight": class_weight,
+        "evaluate.links": links,
+    }
+    if targets is None and target is not None:
+        raise ConfigError(f"--target {target} is a column of a table; name the table with --targets")
+    for name, value in {**flags, "--set": settings}.items() if targets is not None else ():
+        if value is not None:
+            raise ConfigError(f"{name} has no effect on numbers, which --targets predicts; leave one of them out")
     results: dict[Path, Evaluation] = {}
     for folder in folders:
         with progress.Progress(str(folder) if len(folders) > 1 else "", quiet=quiet) as shown:
-            flags = {
-                "evaluate.protocol": protocol,
-                "evaluate.labels": labels,
-                "evaluate.measure": measure,
-                "evaluate.class_weight": class_weight,
-                "evaluate.links": links,
-            }
             if targets is not None:
                 from dssl.runs import targets as numbers
 
