@@ -4,13 +4,17 @@ import io
 import shlex
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from dssl.cli import output, progress
+from dssl.cli import output, progress, use
 from dssl.config.schema import GraphSettings
+from dssl.errors import ConfigError
 from dssl.graph import Graph
-from dssl.runs import workflow
+from dssl.model.embeddings import Embeddings, EmbeddingsError
+from dssl.runs import card, run_folder, workflow
 from dssl.runs.records import Environment
 from dssl.studies.experiments import Job
 from dssl.studies.records import Record
@@ -109,15 +113,44 @@ def test_a_change_of_any_kernel_is_noticed(tmp_path: Path, monkeypatch: pytest.M
     assert progress._compiled_before() != before
 
 
-def test_names_are_not_taken_for_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_are_not_taken_for_markup_or_emoji(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     summary = {"name": "[bold]x[/bold]", "nodes": 1, "edges": 2, "features": 3, "classes": 4, "edge_homophily": 0.25}
     made = Environment(seconds=1.0, peak_memory_mb=2.0)
-    outcome = workflow.Outcome(Path("runs/[i]"), summary, made, record(3), ["1 [a] done"], ["[b] collapsed"])
+    outcome = workflow.Outcome(Path("runs/[i]"), summary, made, record(3), ["1 [a] :key:"], ["[b] :key:"])
     output.outcome(outcome, quiet=False)
     printed = capsys.readouterr()
-    for part in ("[bold]x[/bold]: 1 nodes", "edge homophily 0.25", "runs/[i]", "1 [a] done", "3 epochs, loss 0.3333"):
+    for part in ("[bold]x[/bold]: 1 nodes", "edge homophily 0.25", "runs/[i]", "1 [a] :key:", "3 epochs, loss 0.3333"):
         assert part in printed.out
-    assert "warning: [b] collapsed" in printed.err
+    assert "warning: [b] :key:" in printed.err
+
+
+def test_a_stage_is_not_taken_for_markup_or_emoji() -> None:
+    shown = progress.Progress("runs/[i]:key:", quiet=False)
+    shown.console = Console(file=io.StringIO(), force_terminal=True, width=100)
+    with shown:
+        shown.stage("[b]")
+        shown.stage("[c]")
+        assert shown.status is not None
+        assert str(shown.status.status) == "runs/[i]:key:: [c]"
+
+
+@pytest.mark.parametrize("node", ["3", "--1", "²", str(2**63), "x"])
+def test_an_id_that_is_no_node_is_one_line(node: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = Embeddings(pa.array([1, 2]), np.eye(2, dtype=np.float32))
+    monkeypatch.setattr(run_folder, "read_embeddings", lambda _: vectors)
+    with pytest.raises(EmbeddingsError, match="no vector for the node"):
+        use.similar(Path("run"), node)
+
+
+def test_options_of_numbers_and_of_classes_are_not_mixed() -> None:
+    with pytest.raises(ConfigError, match="name the table with --targets"):
+        use.evaluate([Path("run")], target="size")
+    with pytest.raises(ConfigError, match=r"evaluate\.labels has no effect on numbers"):
+        use.evaluate([Path("run")], targets=Path("t.csv"), target="size", labels="1%")
+
+
+def test_a_table_of_a_card_has_a_dash_for_nothing_alone() -> None:
+    assert card._table({"name": "None of it", "y": None}).splitlines()[2:] == ["| name | None of it |", "| y | – |"]
 
 
 def test_numbers_for_people() -> None:

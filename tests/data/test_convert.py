@@ -148,6 +148,8 @@ def with_ages(*ages):
         (nx.path_graph(2), {"label": "kind"}, r"no node has the attribute 'kind'; there are \[\]"),
         (with_ages(1.0, float("inf")), {}, "attribute 'age' of node 1: inf cannot be a feature"),
         (with_ages(1.0, "old"), {}, "the node attribute 'age' mixes float, str"),
+        (with_ages(1, 2**70), {}, r"a node attribute 'age' is 2\*\*63 or more"),
+        (nx.Graph([(0, 2**70)]), {}, r"the node \d+ is 2\*\*63 or more"),
     ],
 )
 def test_bad_networkx(graph, options, message):

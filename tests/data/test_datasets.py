@@ -21,8 +21,9 @@ from scipy import sparse
 from dssl.config.schema import ReadOptions
 from dssl.data import datasets, published
 from dssl.data.catalogue import DATASETS, MEASURED, PAPER, PUBLISHED
-from dssl.data.datasets import available, catalogue, compare, where
+from dssl.data.datasets import available, catalogue, compare
 from dssl.data.load import load
+from dssl.data.published import find_raw
 from dssl.data.published_splits import published_splits
 from dssl.data.tables import from_tables
 from dssl.errors import DatasetError, DsslError
@@ -140,7 +141,7 @@ def test_graphs_are_as_published(name: str, graph: Callable[[str], Graph]) -> No
 @pytest.mark.parametrize("name", HERE)
 def test_the_figures_in_the_catalogue_are_measured(name: str, graph: Callable[[str], Graph]) -> None:
     got = summary(graph(name))
-    wanted = MEASURED[name]
+    wanted = MEASURED[name].figures
     assert (got["nodes"], got["edges"] - got["self_loops"]) == (wanted.nodes, wanted.edges)
     assert (got["features"], got["classes"]) == (wanted.features, wanted.classes)
     for measure in ("edge", "class_average", "node", "adjusted"):
@@ -259,7 +260,7 @@ def check_split(split: tuple[np.ndarray, np.ndarray, np.ndarray], nodes: int) ->
 )
 def test_geom_gcn_splits_are_48_32_20_and_cover_all_nodes(name: str) -> None:
     splits = published_splits(name)["geom-gcn"]
-    nodes = MEASURED[name].nodes
+    nodes = MEASURED[name].figures.nodes
     assert len(splits) == 10
     for split in splits:
         train, val, test = check_split(split, nodes)
@@ -289,7 +290,7 @@ def test_public_split(name: str, classes: int, graph: Callable[[str], Graph]) ->
 @pytest.mark.parametrize(("name", "kind", "count"), [("twitch-de", "linkx", 5), ("minesweeper", "heterophilous", 10)])
 def test_splits_in_halves_and_quarters(name: str, kind: str, count: int) -> None:
     splits = published_splits(name)[kind]
-    nodes = MEASURED[name].nodes
+    nodes = MEASURED[name].figures.nodes
     assert len(splits) == count
     for split in splits:
         sizes = check_split(split, nodes)
@@ -468,8 +469,10 @@ def test_download_goes_to_the_cache_and_is_checked(empty: Path, places: Path, mo
     loaded = load("cornell-2020")
     assert loaded.num_self_loops == 3
     assert "f1fc0d14b3b0" in taken["url"]
-    assert where("cornell-2020") == empty / "cache/raw/webkb_2020/cornell/raw"
-    assert sorted(path.name for path in where("cornell-2020").iterdir()) == sorted(DATASETS["cornell-2020"].files)
+    assert find_raw(DATASETS["cornell-2020"]) == empty / "cache/raw/webkb_2020/cornell/raw"
+    assert sorted(path.name for path in find_raw(DATASETS["cornell-2020"]).iterdir()) == sorted(
+        DATASETS["cornell-2020"].files
+    )
     with pytest.raises(DatasetError, match=r"not the published ones .*; they are those of 'cornell-2020'; "):
         load("cornell")
     assert not available("cornell")
@@ -497,7 +500,7 @@ def test_files_without_a_checksum_that_cannot_be_read(empty: Path) -> None:
 def test_checksums_are_those_of_the_files(places: Path) -> None:
     """Single-file data sets: the digits in the catalogue are those of the file, by hashlib alone."""
     for dataset in DATASETS.values():
-        if len(dataset.files) == 1 and dataset.sha256 and where(dataset.name):
+        if len(dataset.files) == 1 and dataset.sha256 and find_raw(dataset):
             content = (places / dataset.folder / dataset.files[0]).read_bytes()
             assert hashlib.sha256(content).hexdigest().startswith(dataset.sha256)
 
@@ -510,7 +513,7 @@ def test_catalogue_rows_are_complete_and_read_no_graph(monkeypatch: pytest.Monke
         monkeypatch.delattr(Path, name)
     rows = {row["name"]: row for row in catalogue()}
     assert list(rows) == list(DATASETS)
-    assert rows["texas"]["raw"] == where("texas")
+    assert rows["texas"]["raw"] == find_raw(DATASETS["texas"])
     assert rows["texas"]["paper"]["features"] == 1793
     assert rows["cornell"]["paper"] is None
     assert (rows["cora"]["nodes"], rows["cora"]["edge_homophily"]) == (2708, 0.810)
@@ -534,7 +537,7 @@ def test_figures_beside_the_paper_s() -> None:
 
 def test_comparing_a_missing_data_set_downloads_nothing(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datasets, "fetch_raw", lambda _: pytest.fail("downloads"))
-    assert [row.ours for row in compare("texas")] == list(dataclasses.astuple(MEASURED["texas"]))
+    assert [row.ours for row in compare("texas")] == list(dataclasses.astuple(MEASURED["texas"].figures))
     penn94 = {row.quantity: row for row in compare("penn94")}
     assert penn94["nodes"] == datasets.Comparison("nodes", None, 41554, None)
 
@@ -555,7 +558,7 @@ def test_unknown_names(source: str, message: str) -> None:
         load(source)
 
 
-@pytest.mark.parametrize("function", [where, available, published_splits, compare])
+@pytest.mark.parametrize("function", [available, published_splits, compare])
 def test_unknown_data_sets(function: Callable[[str], object]) -> None:
     with pytest.raises(DatasetError, match=r"^there is no data set 'texsa', did you mean 'texas'\?$"):
         function("texsa")

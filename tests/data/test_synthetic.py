@@ -338,7 +338,7 @@ def test_planted_reason_is_visible_in_the_pair() -> None:
     assert normalized_mutual_info_score(majority[found], reason) > 0.9
 
 
-@pytest.mark.parametrize("keys", [{"factors": 1}, {"factors": 4, "dim": 7}, {"factors": 4, "nodes": 15}])
+@pytest.mark.parametrize("keys", [{"factors": 1}, {"dim": 7}, {"nodes": 15}, {"degree": -2}, {"seed": -1}])
 def test_planted_bounds(keys: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match="planted factors"):
         planted_factors(**keys)
@@ -357,7 +357,7 @@ def test_planted_pairs_have_a_reason_for_each_pair_of_kinds(directed: bool) -> N
     assert again.fingerprint() == graph.fingerprint() and np.array_equal(reason, same)
 
 
-@pytest.mark.parametrize("keys", [{"kinds": 1}, {"kinds": 4, "dim": 3}, {"kinds": 4, "nodes": 3}])
+@pytest.mark.parametrize("keys", [{"kinds": 1}, {"dim": 2}, {"nodes": 2}, {"degree": -2}, {"seed": -1}])
 def test_planted_pairs_bounds(keys: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match="planted pairs"):
         planted_pairs(**keys)

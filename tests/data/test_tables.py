@@ -375,6 +375,8 @@ BAD = {
     "UTF-16": ("e.csv", GOOD.encode("utf-16"), None, {}, r"e\.csv is UTF-16 text; save it as UTF-8"),
     "unknown ending": ("e.xlsx", GOOD, None, {}, r"the ending '\.xlsx' is not known; use one of \.csv, "),
     "no square": ("e.npz", sparse.csr_array(np.ones((2, 3))), None, {}, r"e\.npz: .*\(2, 3\)\) is not a square"),
+    "matrix and times": ("e.npz", SYMMETRIC, None, {"time_column": "t"}, "time_column applies to an edge list"),
+    "matrix and a moment": ("e.npz", SYMMETRIC, None, {"until": "50%"}, "until applies to an edge list"),
     "negative entry": ("e.npz", -SYMMETRIC, None, {}, r"e\.npz: .*the weight at \(0, 1\) is -1"),
     "matrix and more nodes": ("e.npz", SYMMETRIC, "id\n1\n2\n", {}, r"n\.csv has 2 nodes, but .* matrix of 3 rows"),
 }  # fmt: skip
@@ -507,6 +509,17 @@ def test_an_id_of_spaces_is_missing_once_trimmed(tmp_path: Path) -> None:
         load(tmp_path / "edges.csv", trim=True)
 
 
+def test_a_column_of_categories_may_be_the_label() -> None:
+    color = pa.array(["red", "blue", None, None, None]).dictionary_encode()
+    graph = from_tables({"source": [0, 1, 2, 3], "target": [1, 2, 3, 4]}, pa.table({"id": range(5), "color": color}))
+    assert str(graph.history[-1]).startswith("1 feature column may be the label: 'color'")
+
+
+def test_kinds_that_are_lists_are_one_line() -> None:
+    with pytest.raises(GraphError, match=r"column 'kind': kinds are of type list.*; turn them into text"):
+        from_tables({"source": [1, 2], "target": [2, 3], "kind": [["a"], ["b"]]}, kind_column="kind")
+
+
 @pytest.mark.parametrize(
     ("label", "words"),
     [
@@ -533,11 +546,18 @@ def test_ids_that_are_not_utf8_and_weights_beyond_single_precision(tmp_path: Pat
         from_tables({"source": [0, 1], "target": [1, 2], "weight": [1.0, 1e39]})
 
 
+@pytest.mark.parametrize("kind", [str, Path])
+def test_an_encoding_without_a_node_table_is_refused(kind: type, tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text("source,target\na,b\n")
+    with pytest.raises(GraphError, match="encoding applies to a node table, and none is given"):
+        load(kind(tmp_path / "e.csv"), encoding=Encoding(()))
+
+
 def test_a_column_is_not_both_weight_and_end() -> None:
     edges = {"source": ["a", "b"], "weight": ["b", "c"]}
     assert from_tables(edges).ids.to_pylist() == ["a", "b", "c"]
     for given in ({"weight_column": "weight"}, {"target_column": "weight", "weight_column": "weight"}):
-        with pytest.raises(GraphError, match=r"cannot be both (weight and end of an edge|source and target)"):
+        with pytest.raises(GraphError, match=r"cannot be both (source and weight|target and weight|source and target)"):
             from_tables(edges, **given)
 
 

@@ -108,10 +108,25 @@ def test_wrong_times_are_one_line(spoil: str, until: str | None, said: str, edge
         dssl.data.load.read_graph(options(edges, until=until))
 
 
+def test_times_with_and_without_a_zone_are_not_mixed(edges: Path) -> None:
+    edges.write_text(edges.read_text().replace("a,b,2024-01-01,", "a,b,2024-01-01 10:00:00Z,"))
+    with pytest.raises(GraphError, match=r"the column mixes times with and without a zone; use one of them"):
+        dssl.data.load.read_graph(options(edges))
+
+
+def test_later_ids_that_are_text_are_unknown_where_the_graph_has_integers(tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text("source,target,t\n1,2 ,1\n2,3,2\n1,3,8\n3,new,9\n")
+    given = ReadOptions(source=str(tmp_path / "e.csv"), time_column="t", until="5", trim=True)
+    graph = dssl.data.load.read_graph(given)
+    later = read_later(given, graph)
+    assert graph.ids.to_pylist() == [1, 2, 3]
+    assert (later.pairs.tolist(), later.unknown) == ([[0, 2]], 1)
+
+
 def test_until_needs_a_column(edges: Path) -> None:
     with pytest.raises(GraphError, match="name it with time_column"):
         dssl.load(edges, until="50%", source_column="payer", target_column="payee")
-    with pytest.raises(GraphError, match="cannot be the time and something else"):
+    with pytest.raises(GraphError, match="cannot be both weight and time"):
         dssl.load(edges, time_column="amount", weight_column="amount", source_column="payer", target_column="payee")
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dssl.data.catalogue import DUPLICATES
+from dssl.data.catalogue import MEASURED
 from dssl.data.load import load
 from dssl.errors import DatasetError, ProbeError, RunError
 from dssl.evaluation import splits
@@ -254,4 +254,4 @@ def test_the_catalogue_has_the_measured_fraction_of_duplicates(
     name: str, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DSSL_DATA", str(data_dir))
-    assert DUPLICATES[name] == pytest.approx(duplicate_fraction(load(name)), abs=5e-4)
+    assert MEASURED[name].duplicates == pytest.approx(duplicate_fraction(load(name)), abs=5e-4)

@@ -125,7 +125,7 @@ def test_a_third_column_without_a_name_is_the_kind_if_it_is_named(tmp_path) -> N
     ("text", "column", "message"),
     [
         ("from,to,why\na,b,\nb,c,\n", "why", r"column 'why': no edge has a kind"),
-        ("from,to,why\na,b,x\n", "to", r"'to' cannot be the kind and something else"),
+        ("from,to,why\na,b,x\n", "to", r"'to' cannot be both target and kind"),
         ("from,to,why\na,b,x\n", "whi", r"no column 'whi' \(kind_column\).*did you mean 'why'"),
     ],
 )

@@ -233,21 +233,21 @@ def test_values_of_other_types_are_one_line(run: Path, name: str) -> None:
 
 def test_records_come_back_as_they_were(run: Path) -> None:
     workflow.evaluate(run)
-    ways = {
-        "graph.json": (records.read_graph_record, records.write_graph_record),
-        "environment.json": (lambda path: records.read_environment(path).model_dump(), records.write_environment),
-        "evaluation.json": (records.read_evaluation, records.write_evaluation),
+    kinds = {
+        "graph.json": records.GraphRecord,
+        "environment.json": records.Environment,
+        "evaluation.json": records.Evaluation,
     }
-    for name, (read, write) in ways.items():
+    for name, kind in kinds.items():
         before = (run / name).read_bytes()
         assert json.loads(before)
-        write(run / name, read(run / name))
+        records.write(run / name, kind, dict(records.read(run / name, kind)))
         assert (run / name).read_bytes() == before
 
 
 def test_a_record_with_an_unknown_key_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(ValidationError, match="extra"):
-        records.write_evaluation(tmp_path / "evaluation.json", {"probe": {"acuracy": 1.0}})
+        records.write(tmp_path / "evaluation.json", records.Evaluation, {"probe": {"acuracy": 1.0}})
     assert not list(tmp_path.iterdir())
 
 

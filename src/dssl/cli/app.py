@@ -189,11 +189,29 @@ def other_graph(read: Read) -> GraphSettings | None:
     return None if read["graph.source"] is None else resolve(read).graph
 
 
-def environment_flags() -> dict[str, Any]:
-    """Settings from environment variables, by dotted path; given options replace them."""
+def training_flags(
+    read: Read,
+    *,
+    method: str | None,
+    encoder: str | None,
+    epochs: int | None,
+    preset: str | None,
+    recipe: str | None,
+    seed: int | None,
+) -> dict[str, Any]:
+    """The given options of a training by the paths of their settings; environment variables stand for others."""
     from dssl.config.environment import from_environment
 
-    return from_environment(os.environ)
+    flags = {
+        **read,
+        "method.name": method,
+        "encoder.name": encoder,
+        "train.epochs": epochs,
+        "preset": preset,
+        "recipe": recipe,
+        "seed": seed,
+    }
+    return from_environment(os.environ) | {path: value for path, value in flags.items() if value is not None}
 
 
 def note(sentence: str) -> None:

@@ -29,9 +29,9 @@ from dssl.cli.app import (
     Settings,
     Workers,
     app,
-    environment_flags,
     parts,
     reads_graph,
+    training_flags,
 )
 
 PANEL = "Compare"
@@ -73,19 +73,9 @@ def tune(
     from dssl.studies import search_space
     from dssl.studies import tune as tuning
 
-    flags = {
-        **read,
-        "method.name": method,
-        "encoder.name": encoder,
-        "train.epochs": epochs,
-        "preset": preset,
-        "recipe": recipe,
-        "seed": seed,
-    }
-    flags = environment_flags() | {path: value for path, value in flags.items() if value is not None}
+    flags = training_flags(read, method=method, encoder=encoder, epochs=epochs, preset=preset, recipe=recipe, seed=seed)
     resolved = resolve(flags, file=config, settings=settings or [])
-    given = [path for path, value in flags.items() if value is not None]
-    given += [locate(text.partition("=")[0].strip()) for text in settings or []]
+    given = [*flags, *(locate(text.partition("=")[0].strip()) for text in settings or [])]
     folder = out or run_folder.default_folder(resolved.graph.source, resolved.method.name, resolved.seed, "tune")
     with progress.Progress("trial", quiet=quiet) as shown:
         shown.plan(trials)

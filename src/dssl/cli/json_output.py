@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from dssl.cli.log import finite
 from dssl.runs import run_folder, workflow
 
 if TYPE_CHECKING:
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 def print_json(value: object) -> None:
     """Print a result as one JSON object; numbers that are not finite are null."""
-    typer.echo(json.dumps(_finite(value), default=str))
+    typer.echo(json.dumps(finite(value), default=str))
 
 
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(name): _finite(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def result(values: object, text: str, *, as_json: bool, quiet: bool = False) -> None:
+    """Print the result of a command as one JSON object, or else as text unless it is to be quiet."""
+    if as_json:
+        print_json(values)
+    elif not quiet:
+        typer.echo(text)
 
 
 def outcome(found: workflow.Outcome) -> None:

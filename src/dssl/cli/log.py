@@ -30,11 +30,17 @@ def is_json() -> bool:
     return name == "json"
 
 
+def finite(value: Any) -> Any:
+    """Return a value for JSON: numbers that are not finite are null, also inside dicts and lists."""
+    if isinstance(value, dict):
+        return {str(name): finite(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def event(level: str, message: str, **fields: Any) -> None:
     """Write one JSON object: time, level, message, and further values; numbers that are not finite are null."""
-    values = {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in fields.items()
-    }
     when = datetime.now(UTC).isoformat(timespec="milliseconds")
-    sys.stderr.write(json.dumps({"time": when, "level": level, "message": message, **values}) + "\n")
+    sys.stderr.write(json.dumps({"time": when, "level": level, "message": message, **finite(fields)}) + "\n")
     sys.stderr.flush()

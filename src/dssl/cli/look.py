@@ -65,10 +65,9 @@ def report(
 
     with progress.Progress(quiet=quiet) as shown:
         path = pages.write(folders, out, on_stage=shown.stage)
-    if as_json:
-        json_output.print_json({"file": str(path), "bytes": path.stat().st_size})
-    else:
-        typer.echo(f"{path}" if quiet else f"{path}: {path.stat().st_size / 1e6:.1f} MB, open it in a browser")
+    size = path.stat().st_size
+    text = f"{path}" if quiet else f"{path}: {size / 1e6:.1f} MB, open it in a browser"
+    json_output.result({"file": str(path), "bytes": size}, text, as_json=as_json)
     if show_it:
         import webbrowser
 
@@ -103,11 +102,10 @@ def explore(
         count, size = (0, 0) if export is None else pages.export(view, export, on_part=shown.stage)
     if export is None:
         explore_server.serve(view, port=port, browser=browser, say=typer.echo)
-    elif as_json:
-        json_output.print_json({"folder": str(export), "files": count, "bytes": size})
-    else:
-        server = shlex.join(["python", "-m", "http.server", "-d", str(export)])
-        typer.echo(f"{export}: {count:,} files, {size / 1e6:,.1f} MB; try it with: {server}")
+        return
+    server = shlex.join(["python", "-m", "http.server", "-d", str(export)])
+    text = f"{export}: {count:,} files, {size / 1e6:,.1f} MB; try it with: {server}"
+    json_output.result({"folder": str(export), "files": count, "bytes": size}, text, as_json=as_json)
 
 
 @app.command(rich_help_panel=PANEL)
@@ -202,11 +200,10 @@ def check(
     from dssl.config.resolve import resolve
 
     found = resolve({}, file=file)
-    if as_json:
-        json_output.print_json({"file": str(file), "method": found.method.name, "settings": changed(found)})
-        return
+    values = {"file": str(file), "method": found.method.name, "settings": changed(found)}
     others = ", ".join(f"{path}={value}" for path, value in changed(found).items())
-    typer.echo(f"{file}: valid, method {found.method.name}; {others or 'all settings have their defaults'}")
+    text = f"{file}: valid, method {found.method.name}; {others or 'all settings have their defaults'}"
+    json_output.result(values, text, as_json=as_json)
 
 
 @app.command(rich_help_panel=PANEL)

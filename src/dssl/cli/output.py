@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,6 +21,7 @@ from dssl.data.load import FOR_FILES
 from dssl.errors import DsslError
 from dssl.model.storage import FEATURES
 from dssl.runs import records, run_folder, workflow
+from dssl.runs.records import Environment, Evaluation, GraphRecord, InputRecord
 
 if TYPE_CHECKING:
     from dssl.config.schema import GraphSettings
@@ -37,9 +38,11 @@ def outcome(found: workflow.Outcome, *, quiet: bool) -> None:
         if log.is_json():
             log.event("warning", sentence)
             continue
-        Console(stderr=True).print(f"[yellow]warning:[/yellow] {escape(sentence)}", highlight=False, soft_wrap=True)
+        Console(stderr=True, emoji=False).print(
+            f"[yellow]warning:[/yellow] {escape(sentence)}", highlight=False, soft_wrap=True
+        )
     if quiet:
-        console().print(str(found.folder), markup=False, highlight=False, soft_wrap=True)
+        _say(str(found.folder))
         return
     seconds, memory = found.environment.seconds, found.environment.peak_memory_mb
     table = pairs()
@@ -68,7 +71,7 @@ def drift(found: Drift, out: Path) -> None:
 def tuned(found: Outcome, *, graph: GraphSettings, select: str, quiet: bool) -> None:
     """Print the result of a search, its location, and the command that uses it."""
     if quiet:
-        console().print(str(found.recipe), markup=False, highlight=False, soft_wrap=True)
+        _say(str(found.recipe))
         return
     table = pairs()
     table.add_row("best", f"{select} {number(found.value)} of {found.done} trials")
@@ -99,9 +102,8 @@ def graph_arguments(graph: GraphSettings) -> list[str]:
 
 def evaluation(folder: Path, result: Mapping[str, Any]) -> None:
     """Print an evaluation with the training-free baselines."""
-    out = console()
-    out.print(_evaluation_table(result))
-    out.print(escape(_splits_line(result)), soft_wrap=True, highlight=False)
+    console().print(_evaluation_table(result))
+    _say(_splits_line(result))
     reasons = [f"no {part}: {reason}" for part, reason in result.get("skipped", {}).items()]
     drawn = f"open {folder / run_folder.PICTURE}, or see all: {shlex.join(['dssl', 'report', str(folder)])}"
     for text in [
@@ -112,7 +114,7 @@ def evaluation(folder: Path, result: Mapping[str, Any]) -> None:
         "" if "map" in result.get("skipped", {}) else drawn,
     ]:
         if text:
-            out.print(escape(text), soft_wrap=True, highlight=False)
+            _say(text)
 
 
 def regression(folder: Path, result: Mapping[str, Any]) -> None:
@@ -121,9 +123,8 @@ def regression(folder: Path, result: Mapping[str, Any]) -> None:
     table.add_row(escape(str(folder)), *_figures(result["probe"]["r2"]))
     for name, found in sorted(result["sanity"].items(), key=lambda item: -item[1]["r2"]["mean"]):
         table.add_row(f"  {name}", *_figures(found["r2"]))
-    out = console()
-    out.print(table)
-    out.print(escape(result["verdict"]), soft_wrap=True, highlight=False)
+    console().print(table)
+    _say(result["verdict"])
 
 
 def evaluations(results: Mapping[Path, Mapping[str, Any]]) -> None:
@@ -148,8 +149,7 @@ def evaluations(results: Mapping[Path, Mapping[str, Any]]) -> None:
             seeds = sorted(found)
             out.print()
             out.print(_spread_table(across_seeds([found[seed] for seed in seeds])))
-            told = f"seeds {', '.join(map(str, seeds))}; {_splits_line(found[seeds[0]])}"
-            out.print(escape(told), soft_wrap=True, highlight=False)
+            _say(f"seeds {', '.join(map(str, seeds))}; {_splits_line(found[seeds[0]])}")
 
 
 def _spread_table(spread: Mapping[str, Mapping[str, Any]]) -> Table:
@@ -187,7 +187,7 @@ def info(folder: Path) -> None:
     out = console()
     table = pairs()
     table.add_row("run", escape(str(folder)) + ("" if (folder / run_folder.ENVIRONMENT).exists() else " (unfinished)"))
-    described = _part(table, folder / run_folder.GRAPH, records.read_graph_record)
+    described = _part(table, folder / run_folder.GRAPH, GraphRecord)
     if described:
         table.add_row("graph", graph_line(described.summary))
         if described.packed:
@@ -200,21 +200,22 @@ def info(folder: Path) -> None:
             table.add_row("left out", escape(f"{part} ({reason})"))
     others = [f"{path}={value}" for path, value in changed(config).items()]
     table.add_row("settings", escape(", ".join(others) or "all as by default"))
-    if shares := _part(table, folder / FEATURES, lambda path: run_folder.read_input_record(path.parent).shares):
-        table.add_row("vector", f"{config.encoder.dim} columns, from " + words_of_shares(shares))
+    made_of = _part(table, folder / FEATURES, InputRecord)
+    if made_of and made_of.shares:
+        table.add_row("vector", f"{config.encoder.dim} columns, from " + words_of_shares(made_of.shares))
     epochs = run_folder.read_metrics(folder)
     if epochs:
         table.add_row("training", f"{int(epochs[-1]['epoch'] or 0)} epochs, {line(epochs[-1])}")
-    made = _part(table, folder / run_folder.ENVIRONMENT, records.read_environment)
+    made = _part(table, folder / run_folder.ENVIRONMENT, Environment)
     if made:
         table.add_row("made", escape(f"{made.finished} in {made.seconds} s by dssl {made.packages.get('dssl')}"))
         table.add_row("command", escape(made.command))
-    result = _part(table, folder / run_folder.EVALUATION, records.read_evaluation)
+    result = _part(table, folder / run_folder.EVALUATION, Evaluation)
     out.print(table)
     if result:
         out.print(_evaluation_table(result))
         if "verdict" in result:
-            out.print(escape(result["verdict"]), soft_wrap=True, highlight=False)
+            _say(result["verdict"])
     files = Table("file", "bytes", "content", box=None, pad_edge=False)
     sizes = run_folder.sizes(folder)
     for name, size in sizes.items():
@@ -234,10 +235,15 @@ def words_of_shares(shares: Mapping[str, float]) -> str:
 
 def console() -> Console:
     """The console of standard output; tables in a file or a pipe do not depend on a window."""
-    found = Console()
+    found = Console(emoji=False)
     if not found.is_terminal:
         found.width = 160
     return found
+
+
+def _say(text: str) -> None:
+    """Print a text as it is, without line breaks by the width of a window."""
+    console().print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def pairs() -> Table:
@@ -248,10 +254,10 @@ def pairs() -> Table:
     return table
 
 
-def _part(table: Table, path: Path, read: Callable[[Path], _Value]) -> _Value | None:
+def _part(table: Table, path: Path, kind: type[_Value]) -> _Value | None:
     """A file of the run; none if it is missing, with a line in the table if it is damaged."""
     try:
-        return read(path) if path.exists() else None
+        return records.read(path, kind) if path.exists() else None
     except DsslError as error:
         table.add_row("damaged", f"[red]{escape(str(error))}[/red]")
         return None

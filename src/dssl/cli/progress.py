@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.status import Status
+from rich.text import Text
 
 from dssl.cli import log
 from dssl.runtime import environment
@@ -47,7 +47,7 @@ class Progress(ExitStack):
     def __init__(self, name: str = "", *, quiet: bool) -> None:
         super().__init__()
         self.name, self.quiet = name, quiet
-        self.console = Console(stderr=True)
+        self.console = Console(stderr=True, emoji=False)
         self.json = log.is_json()
         self.bar: Bar | None = None
         self.status: Status | None = None
@@ -80,9 +80,9 @@ class Progress(ExitStack):
         if not self.terminal:
             self._print(text)
         elif self.status is None:
-            self.status = self.enter_context(self.console.status(escape(text)))
+            self.status = self.enter_context(self.console.status(Text(text)))
         else:
-            self.status.update(escape(text))
+            self.status.update(Text(text))
 
     def graph(self, graph: Graph, epochs: int) -> None:
         """Show the graph that was read, and announce the epochs."""

@@ -25,10 +25,10 @@ from dssl.cli.app import (
     Settings,
     WithSettings,
     app,
-    environment_flags,
     note,
     other_graph,
     reads_graph,
+    training_flags,
 )
 
 if TYPE_CHECKING:
@@ -69,26 +69,17 @@ def fit(
     from dssl.errors import ConfigError
     from dssl.graph.statistics import few_features
     from dssl.runs import run_folder, transform, workflow
-    from dssl.runs.run_folder import read_config
 
-    flags = {
-        **read,
-        "graph.directed": directed,
-        "method.name": method,
-        "encoder.name": encoder,
-        "train.epochs": epochs,
-        "preset": preset,
-        "recipe": recipe,
-        "seed": seed,
-    }
     if start is not None and config is not None:
         raise ConfigError(f"--from takes its settings from {start}; leave out --config")
-    flags = environment_flags() | {path: value for path, value in flags.items() if value is not None}
+    read |= {"graph.directed": directed}
+    flags = training_flags(read, method=method, encoder=encoder, epochs=epochs, preset=preset, recipe=recipe, seed=seed)
     if start is None:
         resolved = resolve(flags, file=config, settings=settings or [])
     else:
         resolved = workflow.continued(start, flags, settings or [])
-        for sentence in transform.differing_columns(read_config(start, finished=False).graph, resolved.graph):
+        before = run_folder.read_config(start, finished=False).graph
+        for sentence in transform.differing_columns(before, resolved.graph):
             note(sentence)
     folder = out or run_folder.default_folder(resolved.graph.source, resolved.method.name, resolved.seed)
     from dssl.runtime import distributed  # imported after the settings are checked: it takes a second
@@ -149,10 +140,8 @@ def pack(
         raise RunError("no graph is named; give a file of edges, any other graph, or with --check a packed one")
     if check:
         total = packed.check(options.source)
-        if as_json:
-            json_output.print_json({"folder": options.source, "bytes": total})
-        elif not quiet:
-            typer.echo(f"{options.source}: {total:,} bytes, all checksums match")
+        text = f"{options.source}: {total:,} bytes, all checksums match"
+        json_output.result({"folder": options.source, "bytes": total}, text, as_json=as_json, quiet=quiet)
         return
     if out is None:
         raise RunError("no folder is named; give the folder of the packed graph with -o")
@@ -160,8 +149,7 @@ def pack(
         options = options.model_copy(update={"directed": directed})
     made = read_graph(options, encoding=None if like is None else transform.encoding_of(like))
     packed.pack(made, out, overwrite=overwrite)
-    if as_json:
-        sizes = {"nodes": made.num_nodes, "edges": made.num_edges, "features": made.num_features}
-        json_output.print_json({"folder": str(out), **sizes, "changes": list(map(str, made.history))})
-    elif not quiet:
-        typer.echo("\n".join([f"{out}: {made}", *map(str, made.history)]))
+    changes = list(map(str, made.history))
+    sizes = {"nodes": made.num_nodes, "edges": made.num_edges, "features": made.num_features}
+    values = {"folder": str(out), **sizes, "changes": changes}
+    json_output.result(values, "\n".join([f"{out}: {made}", *changes]), as_json=as_json, quiet=quiet)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -62,18 +63,24 @@ def evaluate(
     Runs that differ in the seed alone are grouped, with the spread over seeds separate from the spread over splits.
     """
     from dssl.cli import json_output, output, progress
+    from dssl.errors import ConfigError
     from dssl.runs import workflow
 
+    flags = {
+        "evaluate.protocol": protocol,
+        "evaluate.labels": labels,
+        "evaluate.measure": measure,
+        "evaluate.class_weight": class_weight,
+        "evaluate.links": links,
+    }
+    if targets is None and target is not None:
+        raise ConfigError(f"--target {target} is a column of a table; name the table with --targets")
+    for name, value in {**flags, "--set": settings}.items() if targets is not None else ():
+        if value is not None:
+            raise ConfigError(f"{name} has no effect on numbers, which --targets predicts; leave one of them out")
     results: dict[Path, Evaluation] = {}
     for folder in folders:
         with progress.Progress(str(folder) if len(folders) > 1 else "", quiet=quiet) as shown:
-            flags = {
-                "evaluate.protocol": protocol,
-                "evaluate.labels": labels,
-                "evaluate.measure": measure,
-                "evaluate.class_weight": class_weight,
-                "evaluate.links": links,
-            }
             if targets is not None:
                 from dssl.runs import targets as numbers
 
@@ -124,10 +131,8 @@ def embed(
         vectors = transform.embed(folder, options, on_note=note)
     vectors.save(out, layout=cast("Layout", layout))
     count, dim = vectors.values.shape
-    if as_json:
-        json_output.print_json({"file": str(out), "vectors": count, "dim": dim})
-    elif not quiet:
-        typer.echo(f"{out}: {count:,} vectors of length {dim}")
+    text = f"{out}: {count:,} vectors of length {dim}"
+    json_output.result({"file": str(out), "vectors": count, "dim": dim}, text, as_json=as_json, quiet=quiet)
 
 
 def _is_addition(options: GraphSettings, separate: bool) -> bool:
@@ -150,7 +155,7 @@ def similar(
     from dssl.runs.run_folder import read_embeddings
 
     vectors = read_embeddings(folder)
-    whole = str(vectors.ids.type) == "int64" and node.lstrip("-").isdigit()
+    whole = str(vectors.ids.type) == "int64" and re.fullmatch(r"-?\d{1,19}", node) and abs(int(node)) < 2**63
     found = vectors.most_similar(int(node) if whole else node, top)
     if as_json:
         json_output.print_json({"id": node, "similar": [{"id": other, "cosine": cosine} for other, cosine in found]})
@@ -222,20 +227,15 @@ def factors(
         found = transform.factors(folder, options, on_note=note)
     if kinds:
         count = transform.save_kinds(folder, found, out)
-        if as_json:
-            json_output.print_json({"file": str(out), "links": count})
-        elif not quiet:
-            typer.echo(f"{out}: kinds of {count:,} links")
+        text = f"{out}: kinds of {count:,} links"
+        json_output.result({"file": str(out), "links": count}, text, as_json=as_json, quiet=quiet)
         return
     found.save(out, nodes=nodes_out, layout=cast("Layout", layout))
     count, number = found.links.shape
     names = [str(each) for each in (found.describe() if found.graph is not None else ())]
-    if as_json:
-        files = {"file": str(out), "nodes_file": None if nodes_out is None else str(nodes_out)}
-        json_output.print_json({**files, "links": count, "factors": number, "names": names})
-    elif not quiet:
-        typer.echo(f"{out}: {number} factors on {count:,} links, by default in both directions")
-        if nodes_out is not None:
-            typer.echo(f"{nodes_out}: {number} factors at {len(found.nodes):,} nodes")
-        for each in names:
-            typer.echo(each)
+    files = {"file": str(out), "nodes_file": None if nodes_out is None else str(nodes_out)}
+    lines = [f"{out}: {number} factors on {count:,} links, by default in both directions"]
+    if nodes_out is not None:
+        lines.append(f"{nodes_out}: {number} factors at {len(found.nodes):,} nodes")
+    values = {**files, "links": count, "factors": number, "names": names}
+    json_output.result(values, "\n".join([*lines, *names]), as_json=as_json, quiet=quiet)

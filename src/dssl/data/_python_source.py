@@ -17,18 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-TELLING = (
-    ast.ClassDef,
-    ast.FunctionDef,
-    ast.AsyncFunctionDef,
-    ast.Import,
-    ast.ImportFrom,
-    ast.Assign,
-    ast.AnnAssign,
-    ast.Name,
-    ast.Call,
-    ast.Raise,
-)
 LINKS = ("contain", "inherit", "import", "override", "call")  # kinds of links
 LONGEST_CHAIN = 50  # attributes and calls in one expression; generated code has longer ones
 
@@ -121,12 +109,12 @@ class Reader:
         parent = file.module.rpartition(".")[0]
         if parent in self.modules:
             self._links["contain"].append((parent, file.module))
+        package = file.module if file.is_package else parent
         calls: Calls = []
         todo: list[tuple[ast.AST, Scope]] = [(tree, scope)]
         while todo:  # no recursion: generated code nests deeper than Python allows
             node, scope = todo.pop()
-            if isinstance(node, TELLING):
-                scope = self._enter(node, scope, file.module if file.is_package else parent, calls)
+            scope = self._enter(node, scope, package, calls)
             todo.extend([(child, scope) for child in ast.iter_child_nodes(node)][::-1])
         for caller, scope, function in calls:  # only now all names of the file are known
             path = self._path(function, scope)

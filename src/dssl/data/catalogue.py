@@ -32,6 +32,24 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """The measurements of a graph whose files are available here.
+
+    Args:
+        figures: its figures.
+        duplicates: fraction of nodes that share their (outgoing) links and their label with another, see
+            `dssl.graph.duplicates`.
+        spectrum: the spectrum of homophily, which needs no labels: number of directions of the features in which
+            neighbours are similar or opposite above chance, smallest and largest eigenvalue, see
+            `dssl.graph.homophily_spectrum`.
+    """
+
+    figures: Figures
+    duplicates: float
+    spectrum: tuple[int, float, float]
+
+
+@dataclass(frozen=True, slots=True)
 class Dataset:
     """One published graph.
 
@@ -62,14 +80,14 @@ class Dataset:
     split_name: str = ""
 
     @property
-    def measured(self) -> Figures:
-        """The figures of the graph as loaded; unknown where we have not seen its files."""
-        return MEASURED.get(self.name, Figures())
+    def measured(self) -> Measured | None:
+        """The measurements of the graph as loaded; none where we have not seen its files."""
+        return MEASURED.get(self.name)
 
     @property
     def figures(self) -> Figures:
         """The figures as measured, or as published elsewhere where we have not seen the files."""
-        return MEASURED.get(self.name) or PUBLISHED[self.name]
+        return PUBLISHED[self.name] if self.measured is None else self.measured.figures
 
     @property
     def paper(self) -> Figures | None:
@@ -248,83 +266,30 @@ DATASETS = MappingProxyType(
     }
 )
 
-# Measured by `dssl.graph.statistics.summary` on the graphs as loaded; a test measures again.
+# Measured on the graphs as loaded, by `dssl.graph`; a test measures again.
 MEASURED = MappingProxyType(
     {
-        # nodes, edges, features, classes, h, ĥ, node and adjusted homophily
-        "cora": Figures(2_708, 5_278, 1_433, 7, 0.810, 0.766, 0.825, 0.771),
-        "citeseer": Figures(3_327, 4_552, 3_703, 6, 0.736, 0.627, 0.717, 0.671),
-        "pubmed": Figures(19_717, 44_324, 500, 3, 0.802, 0.664, 0.792, 0.686),
-        "texas": Figures(183, 309, 1_703, 5, 0.108, 0.001, 0.097, -0.279),
-        "wisconsin": Figures(251, 499, 1_703, 5, 0.196, 0.094, 0.150, -0.181),
-        "cornell": Figures(183, 295, 1_703, 5, 0.131, 0.031, 0.186, -0.210),
-        "cornell-2020": Figures(183, 295, 1_703, 5, 0.305, 0.047, 0.386, -0.070),
-        "squirrel": Figures(5_201, 216_933, 2_089, 5, 0.224, 0.025, 0.216, 0.012),
-        "chameleon": Figures(2_277, 36_051, 2_325, 5, 0.235, 0.062, 0.247, 0.037),
-        "actor": Figures(7_600, 29_926, 932, 5, 0.219, 0.011, 0.221, 0.002),
-        "cornell5": Figures(18_660, 790_777, 4_735, 2, 0.546, 0.091, 0.559, 0.091),
-        "amherst41": Figures(2_235, 90_954, 1_193, 2, 0.531, 0.060, 0.542, 0.060),
-        "reed98": Figures(962, 18_812, 745, 2, 0.522, 0.022, 0.526, 0.022),
-        "twitch-de": Figures(9_498, 153_138, 2_514, 2, 0.632, 0.142, 0.597, 0.139),
-        "minesweeper": Figures(10_000, 39_402, 7, 2, 0.683, 0.009, 0.683, 0.009),
-        "syn-cora-0.0": Figures(1_490, 2_968, 1_433, 5, 0.000, 0.000, 0.000, -0.250),
-        "syn-cora-0.2": Figures(1_490, 2_968, 1_433, 5, 0.205, 0.008, 0.204, 0.006),
-        "syn-cora-0.5": Figures(1_490, 2_968, 1_433, 5, 0.511, 0.388, 0.506, 0.389),
-        "syn-cora-0.8": Figures(1_490, 2_968, 1_433, 5, 0.796, 0.745, 0.801, 0.745),
-        "syn-cora-1.0": Figures(1_490, 2_965, 1_433, 5, 1.000, 1.000, 1.000, 1.000),
-    }
-)
-
-# Fraction of nodes that share their (outgoing) links and their label with another, see dssl.graph.duplicates.
-DUPLICATES = MappingProxyType(
-    {
-        "cora": 0.069,
-        "citeseer": 0.134,
-        "pubmed": 0.405,
-        "texas": 0.175,
-        "wisconsin": 0.171,
-        "cornell": 0.071,
-        "cornell-2020": 0.082,
-        "squirrel": 0.770,
-        "chameleon": 0.783,
-        "actor": 0.083,
-        "cornell5": 0.002,
-        "amherst41": 0.000,
-        "reed98": 0.004,
-        "twitch-de": 0.058,
-        "minesweeper": 0.000,
-        "syn-cora-0.0": 0.000,
-        "syn-cora-0.2": 0.003,
-        "syn-cora-0.5": 0.001,
-        "syn-cora-0.8": 0.019,
-        "syn-cora-1.0": 0.011,
-    }
-)
-
-# The spectrum of homophily, which needs no labels: number of directions of the features in which neighbours are similar
-# or opposite above chance, smallest and largest eigenvalue, see dssl.graph.homophily_spectrum.
-SPECTRA = MappingProxyType(
-    {
-        "cora": (28, 0.00, 0.71),
-        "citeseer": (40, 0.00, 0.75),
-        "pubmed": (63, 0.00, 0.66),
-        "texas": (2, -0.61, 0.59),
-        "wisconsin": (7, -0.32, 0.44),
-        "cornell": (3, -0.42, 0.59),
-        "cornell-2020": (1, -0.49, 0.00),
-        "squirrel": (8, -0.09, 0.47),
-        "chameleon": (8, -0.16, 0.58),
-        "actor": (0, 0.00, 0.00),
-        "cornell5": (38, 0.00, 0.64),
-        "amherst41": (12, 0.00, 0.60),
-        "reed98": (10, 0.00, 0.65),
-        "twitch-de": (22, -0.36, 0.32),
-        "minesweeper": (2, 0.00, 0.06),
-        "syn-cora-0.0": (4, -0.31, 0.16),
-        "syn-cora-0.2": (1, 0.00, 0.17),
-        "syn-cora-0.5": (5, -0.18, 0.30),
-        "syn-cora-0.8": (4, 0.00, 0.55),
-        "syn-cora-1.0": (4, 0.00, 0.69),
+        # nodes, edges, features, classes, h, ĥ, node and adjusted homophily; duplicates; spectrum
+        "cora": Measured(Figures(2_708, 5_278, 1_433, 7, 0.810, 0.766, 0.825, 0.771), 0.069, (28, 0.00, 0.71)),
+        "citeseer": Measured(Figures(3_327, 4_552, 3_703, 6, 0.736, 0.627, 0.717, 0.671), 0.134, (40, 0.00, 0.75)),
+        "pubmed": Measured(Figures(19_717, 44_324, 500, 3, 0.802, 0.664, 0.792, 0.686), 0.405, (63, 0.00, 0.66)),
+        "texas": Measured(Figures(183, 309, 1_703, 5, 0.108, 0.001, 0.097, -0.279), 0.175, (2, -0.61, 0.59)),
+        "wisconsin": Measured(Figures(251, 499, 1_703, 5, 0.196, 0.094, 0.150, -0.181), 0.171, (7, -0.32, 0.44)),
+        "cornell": Measured(Figures(183, 295, 1_703, 5, 0.131, 0.031, 0.186, -0.210), 0.071, (3, -0.42, 0.59)),
+        "cornell-2020": Measured(Figures(183, 295, 1_703, 5, 0.305, 0.047, 0.386, -0.070), 0.082, (1, -0.49, 0.00)),
+        "squirrel": Measured(Figures(5_201, 216_933, 2_089, 5, 0.224, 0.025, 0.216, 0.012), 0.770, (8, -0.09, 0.47)),
+        "chameleon": Measured(Figures(2_277, 36_051, 2_325, 5, 0.235, 0.062, 0.247, 0.037), 0.783, (8, -0.16, 0.58)),
+        "actor": Measured(Figures(7_600, 29_926, 932, 5, 0.219, 0.011, 0.221, 0.002), 0.083, (0, 0.00, 0.00)),
+        "cornell5": Measured(Figures(18_660, 790_777, 4_735, 2, 0.546, 0.091, 0.559, 0.091), 0.002, (38, 0.00, 0.64)),
+        "amherst41": Measured(Figures(2_235, 90_954, 1_193, 2, 0.531, 0.060, 0.542, 0.060), 0.000, (12, 0.00, 0.60)),
+        "reed98": Measured(Figures(962, 18_812, 745, 2, 0.522, 0.022, 0.526, 0.022), 0.004, (10, 0.00, 0.65)),
+        "twitch-de": Measured(Figures(9_498, 153_138, 2_514, 2, 0.632, 0.142, 0.597, 0.139), 0.058, (22, -0.36, 0.32)),
+        "minesweeper": Measured(Figures(10_000, 39_402, 7, 2, 0.683, 0.009, 0.683, 0.009), 0.000, (2, 0.00, 0.06)),
+        "syn-cora-0.0": Measured(Figures(1_490, 2_968, 1_433, 5, 0.000, 0.000, 0.000, -0.250), 0.000, (4, -0.31, 0.16)),
+        "syn-cora-0.2": Measured(Figures(1_490, 2_968, 1_433, 5, 0.205, 0.008, 0.204, 0.006), 0.003, (1, 0.00, 0.17)),
+        "syn-cora-0.5": Measured(Figures(1_490, 2_968, 1_433, 5, 0.511, 0.388, 0.506, 0.389), 0.001, (5, -0.18, 0.30)),
+        "syn-cora-0.8": Measured(Figures(1_490, 2_968, 1_433, 5, 0.796, 0.745, 0.801, 0.745), 0.019, (4, 0.00, 0.55)),
+        "syn-cora-1.0": Measured(Figures(1_490, 2_965, 1_433, 5, 1.000, 1.000, 1.000, 1.000), 0.011, (4, 0.00, 0.69)),
     }
 )
 

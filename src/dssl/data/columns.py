@@ -7,9 +7,10 @@ A source names its columns, hands out blocks of Arrow data, and can say where a 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -45,6 +46,14 @@ class Columns(Protocol):
         ...
 
 
+def numbered(blocks: Iterable[pa.Table]) -> Iterator[tuple[int, pa.Table]]:
+    """Give each block with the number of its first row."""
+    row = 0
+    for block in blocks:
+        yield row, block
+        row += block.num_rows
+
+
 def choose_column(source: Columns, wanted: str, option: str) -> str:
     """Return the requested column, or refuse with the existing names."""
     if wanted not in source.names:
@@ -71,7 +80,7 @@ def ending(path: Path) -> str:
     return max(found, key=len)
 
 
-def open_columns(path: Path, *, header: bool | None, wanted: Sequence[str] = (), edges: bool) -> Columns:
+def open_columns(path: Path, *, header: bool | None = True, wanted: Sequence[str] = (), edges: bool = False) -> Columns:
     """Open a text or Parquet file.
 
     Args:
@@ -86,22 +95,11 @@ def open_columns(path: Path, *, header: bool | None, wanted: Sequence[str] = (),
     return TextColumns(path, kind, header=header, wanted=wanted, edges=edges)
 
 
-class FrameColumns:
-    """A table in memory.
+class _TypedColumns:
+    """What tables with types have in common: ids are read as they are, and rows have a number but no line."""
 
-    Args:
-        table: its columns have types.
-        title: what messages call it.
-    """
-
+    title: str
     typed = True
-
-    def __init__(self, table: pa.Table, title: str) -> None:
-        self.title = title
-        # pandas hands over an index without a name as a column; it contains no data.
-        self._table = table.select([name for name in table.column_names if not re.fullmatch(r"__index_\w+__", name)])
-        self.names = self._table.column_names
-        refuse_repeats(self.names, title)
 
     def blocks(
         self,
@@ -112,31 +110,58 @@ class FrameColumns:
         integers: bool,  # noqa: ARG002
     ) -> Iterator[pa.Table]:
         """Give the rows in blocks."""
-        table = self._table.select([*ids, *numbers, *texts])
-        for begin in range(0, table.num_rows, 1 << 19):
-            yield table.slice(begin, 1 << 19)
+        return self.parts([*ids, *numbers, *texts], 1 << 19)
 
-    def read(self, types: Mapping[str, pa.DataType]) -> pa.Table:  # noqa: ARG002
-        """Give the whole table."""
-        return self._table
+    def parts(self, columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
+        """Give some columns in blocks of so many rows."""
+        raise NotImplementedError
 
     def place(self, row: int) -> str:
         """Where a row stands."""
         return f"row {row} (counted from 0)"
+
+
+class FrameColumns(_TypedColumns):
+    """A table in memory.
+
+    Args:
+        value: pandas, polars, pyarrow, or a dict of columns.
+        title: what messages call it.
+    """
+
+    def __init__(self, value: Any, title: str) -> None:
+        self.title = title
+        try:
+            table = value if isinstance(value, pa.Table) else pa.table(value)
+        except (TypeError, ValueError, pa.ArrowException) as error:
+            text = one_line(error)
+            raise GraphError(f"{title} ({type(value).__name__}) is not a table: {text}; give a DataFrame") from None
+        # pandas hands over an index without a name as a column; it contains no data.
+        self._table = table.select([name for name in table.column_names if not re.fullmatch(r"__index_\w+__", name)])
+        self.names = self._table.column_names
+        refuse_repeats(self.names, title)
+
+    def parts(self, columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
+        """Give some columns in blocks of so many rows."""
+        table = self._table.select(list(columns))
+        for begin in range(0, table.num_rows, rows):
+            yield table.slice(begin, rows)
+
+    def read(self, types: Mapping[str, pa.DataType]) -> pa.Table:  # noqa: ARG002
+        """Give the whole table."""
+        return self._table
 
     def shown(self, row: int, column: str) -> str:
         """A value as Python shows it."""
         return repr(self._table[column][row].as_py())
 
 
-class ParquetColumns:
+class ParquetColumns(_TypedColumns):
     """A Parquet file, read by row groups.
 
     Args:
         path: the file.
     """
-
-    typed = True
 
     def __init__(self, path: Path) -> None:
         import pyarrow.parquet as pq
@@ -153,35 +178,23 @@ class ParquetColumns:
         self.num_rows = int(self._file.metadata.num_rows)
         refuse_repeats(self.names, self.title)
 
-    def blocks(
-        self,
-        ids: Sequence[str],
-        numbers: Sequence[str],
-        texts: Sequence[str] = (),
-        *,
-        integers: bool,  # noqa: ARG002
-    ) -> Iterator[pa.Table]:
-        """Give the rows in blocks."""
-        return self.parts([*ids, *numbers, *texts], 1 << 19)
-
     def parts(self, columns: Sequence[str], rows: int = 1 << 13) -> Iterator[pa.Table]:
         """Give some columns in blocks of so many rows."""
-        try:
+        with self._readable():
             for batch in self._file.iter_batches(batch_size=rows, columns=list(columns)):
                 yield pa.Table.from_batches([batch])
-        except (pa.ArrowException, OSError) as error:
-            raise GraphError(f"{self.title} cannot be read ({one_line(error)}); write it again") from None
 
     def read(self, types: Mapping[str, pa.DataType], columns: Sequence[str] | None = None) -> pa.Table:  # noqa: ARG002
         """Give the whole table, or some of its columns."""
-        try:
+        with self._readable():
             return self._file.read(columns=None if columns is None else list(columns))
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        try:
+            yield
         except (pa.ArrowException, OSError) as error:
             raise GraphError(f"{self.title} cannot be read ({one_line(error)}); write it again") from None
-
-    def place(self, row: int) -> str:
-        """Where a row stands."""
-        return f"row {row} (counted from 0)"
 
     def shown(self, row: int, column: str) -> str:
         """A value as Python shows it."""

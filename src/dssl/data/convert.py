@@ -82,9 +82,7 @@ def from_scipy(
         class_names=class_names,
         name=name,
     )
-    if directed:
-        return graph
-    return graph.replace(directed=False) if _goes_both_ways(graph) else graph.undirected()
+    return graph if directed else _undirected(graph)
 
 
 def checked_matrix(matrix: Any, title: str = "the matrix") -> Any:
@@ -116,6 +114,10 @@ def _goes_both_ways(graph: Graph) -> bool:
     )
 
 
+def _undirected(graph: Graph) -> Graph:
+    return graph.replace(directed=False) if _goes_both_ways(graph) else graph.undirected()
+
+
 def from_pyg(
     data: Data, *, directed: bool | None = None, self_loops: SelfLoops = "remove", name: str = "graph"
 ) -> Graph:
@@ -140,13 +142,18 @@ def from_pyg(
         edge_index[0],
         edge_index[1],
         num_nodes=num_nodes,
-        weights=_pyg_weights(data, name),
+        weights=_column(
+            data.edge_attr if data.edge_weight is None else data.edge_weight,
+            name,
+            "edge_attr",
+            "an edge has one weight; put it into edge_weight, or remove edge_attr",
+        ),
         directed=True,
         self_loops=self_loops,
         ids=_listed(data, "node_id"),
         x=_from_tensor(data.x),
         feature_names=_listed(data, "feature_names"),
-        y=_pyg_labels(data.y, name),
+        y=_column(data.y, name, "y", "a node has one class; choose one column"),
         class_names=_listed(data, "class_names"),
         kinds=_listed(data, "edge_type"),
         kind_names=_listed(data, "kind_names"),
@@ -154,30 +161,16 @@ def from_pyg(
     )
     if directed is None:
         directed = not _goes_both_ways(graph)
-    if directed:
-        return graph
-    return graph.replace(directed=False) if _goes_both_ways(graph) else graph.undirected()
+    return graph if directed else _undirected(graph)
 
 
-def _pyg_weights(data: Data, name: str) -> NDArray[Any] | None:
-    weights = data.edge_weight if data.edge_weight is not None else data.edge_attr
-    if weights is None:
+def _column(tensor: Any, name: str, what: str, advice: str) -> NDArray[Any] | None:
+    """The values of a tensor of one column, shape ``(n,)`` or ``(n, 1)``, or none."""
+    if tensor is None:
         return None
-    if weights.dim() > 1 and weights.shape[1] != 1:
-        raise GraphError(
-            f"graph {name!r}: edge_attr has {weights.shape[1]} columns, but an edge has one weight; "
-            "put it into edge_weight, or remove edge_attr"
-        )
-    values: NDArray[Any] = weights.detach().cpu().numpy().reshape(-1)
-    return values
-
-
-def _pyg_labels(y: Any, name: str) -> NDArray[Any] | None:
-    if y is None:
-        return None
-    if y.dim() > 1 and y.shape[1] != 1:
-        raise GraphError(f"graph {name!r}: y has {y.shape[1]} columns, but a node has one class; choose one column")
-    values: NDArray[Any] = y.cpu().numpy().reshape(-1)
+    if tensor.dim() > 1 and tensor.shape[1] != 1:
+        raise GraphError(f"graph {name!r}: {what} has {tensor.shape[1]} columns, but {advice}")
+    values: NDArray[Any] = tensor.detach().cpu().numpy().reshape(-1)
     return values
 
 
@@ -261,6 +254,8 @@ def from_networkx(
                 f"graph {name!r}: the node {node!r} is of type {type(node).__name__}; "
                 "ids are all strings or all integers: use networkx.relabel_nodes"
             )
+        if isinstance(node, int) and not -(2**63) <= node < 2**63:
+            raise GraphError(f"graph {name!r}: the node {node} is 2**63 or more; turn the ids into text")
     position = {node: i for i, node in enumerate(nodes)}
     pairs = np.array([(position[a], position[b]) for a, b in graph.edges()], np.int64).reshape(-1, 2)
     known = sorted({key for _, attributes in graph.nodes(data=True) for key in attributes})
@@ -304,6 +299,8 @@ def _attribute(graph: networkx.Graph, key: str, name: str) -> pa.Array:
         raise GraphError(
             f"graph {name!r}: the node attribute {key!r} mixes {', '.join(kinds)}; give every node the same type"
         ) from None
+    except OverflowError:
+        raise GraphError(f"graph {name!r}: a node attribute {key!r} is 2**63 or more; turn it into a float") from None
 
 
 def _edge_weights(graph: networkx.Graph, weight: str | None, name: str) -> NDArray[np.float32] | None:

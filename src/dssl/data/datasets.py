@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-from dssl.data.catalogue import DATASETS, DUPLICATES, SPECTRA, Dataset, Figures
+from dssl.data.catalogue import DATASETS, Dataset, Figures
 from dssl.data.published import fetch_raw, find_raw, read_raw
 from dssl.errors import DatasetError, nearest
 from dssl.graph import Graph
@@ -40,14 +39,9 @@ def load_dataset(name: str) -> Graph:
     return cached_graph(key, lambda: read_raw(dataset, folder), slot=f"{dataset.name} {folder.resolve()}")
 
 
-def where(name: str) -> Path | None:
-    """Return the folder with the raw files of a data set on this machine, or none."""
-    return find_raw(find(name))
-
-
 def available(name: str) -> bool:
     """Say whether the raw files of a data set are on this machine."""
-    return where(name) is not None
+    return find_raw(find(name)) is not None
 
 
 def catalogue() -> list[dict[str, Any]]:
@@ -60,12 +54,12 @@ def catalogue() -> list[dict[str, Any]]:
     return [
         {
             "name": dataset.name,
-            **_row(asdict(dataset.figures)),
+            **_row(dataset.figures),
             "directed": dataset.directed,
-            "duplicates": DUPLICATES.get(dataset.name),
+            "duplicates": None if dataset.measured is None else dataset.measured.duplicates,
             "spectrum": spectrum(dataset.name),
             "raw": find_raw(dataset),
-            "paper": None if dataset.paper is None else _row(asdict(dataset.paper)),
+            "paper": None if dataset.paper is None else _row(dataset.paper),
             "note": dataset.note,
         }
         for dataset in DATASETS.values()
@@ -74,13 +68,15 @@ def catalogue() -> list[dict[str, Any]]:
 
 def spectrum(name: str) -> dict[str, float] | None:
     """Return the extent of the spectrum of homophily as measured, see `dssl.graph.homophily_spectrum`, or none."""
-    found = SPECTRA.get(name)
-    return None if found is None else dict(zip(("directions", "smallest", "largest"), found, strict=True))
+    measured = find(name).measured
+    return (
+        None if measured is None else dict(zip(("directions", "smallest", "largest"), measured.spectrum, strict=True))
+    )
 
 
-def _row(figures: dict[str, Any]) -> dict[str, Any]:
+def _row(figures: Figures) -> dict[str, Any]:
     measures = ("edge", "class_average", "node", "adjusted")
-    return {f"{key}_homophily" if key in measures else key: value for key, value in figures.items()}
+    return {f"{key}_homophily" if key in measures else key: value for key, value in asdict(figures).items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +103,11 @@ def compare(name: str) -> list[Comparison]:
     those that were measured on the published files, as far as they are known.
     """
     dataset = find(name)
-    measured = _row(asdict(dataset.measured))
+    measured = _row(Figures() if dataset.measured is None else dataset.measured.figures)
     if find_raw(dataset):
         measured = summary(load_dataset(name))
         measured["edges"] -= measured["self_loops"]
-    paper = _row(asdict(dataset.paper or Figures()))
+    paper = _row(dataset.paper or Figures())
     digits = {"edge_homophily": 2, "class_average_homophily": 3}
     rows = []
     for quantity, theirs in paper.items():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 
 from dssl.config.schema import ReadOptions
 from dssl.data import standard_input
-from dssl.data.columns import Columns, choose_column, open_columns
+from dssl.data.columns import Columns, choose_column, numbered, open_columns
 from dssl.data.text import SOURCES, TARGETS, NotIntegers, TextColumns
 from dssl.errors import GraphError
 from dssl.graph.column_fit import is_text
@@ -55,21 +57,15 @@ def edge_columns(edges: Columns, options: ReadOptions) -> EdgeColumns:
         )
     source = source or usual_column(edges, SOURCES, taken=(target, weight, kind, time))
     target = target or usual_column(edges, TARGETS, taken=(source, weight, kind, time))
-    if source == target:
-        raise GraphError(f"{edges.title}: the column {source!r} cannot be both source and target; choose two columns")
-    if kind is not None and kind in (source, target, weight):
-        raise GraphError(f"{edges.title}: the column {kind!r} cannot be the kind and something else; choose another")
-    if time is not None and time in (source, target, weight, kind):
-        raise GraphError(f"{edges.title}: the column {time!r} cannot be the time and something else; choose another")
+    roles = {"source": source, "target": target, "weight": weight, "kind": kind, "time": time}
+    for (one, name), (other, again) in combinations(roles.items(), 2):
+        if name is not None and name == again:
+            raise GraphError(f"{edges.title}: the column {name!r} cannot be both {one} and {other}; choose another")
     if weight is None:
         nameless = edges.names == ["1", "2", "3"] and (source, target) in (("1", "2"), ("2", "1"))
         free = [name for name in edges.names if name not in (source, target, kind, time)]
         third = "3" if nameless and "3" in free else None
         weight = third or next((name for name in free if name.lower() in WEIGHTS), None)
-    elif weight in (source, target):
-        raise GraphError(
-            f"{edges.title}: the column {weight!r} cannot be both weight and end of an edge; choose another"
-        )
     return EdgeColumns(source, target, weight, kind, time)
 
 
@@ -114,8 +110,8 @@ class Links:
 def read_links(
     edges: Columns,
     columns: EdgeColumns,
-    known: pa.Array | None,
-    nodes: str,
+    known: pa.Array | None = None,
+    nodes: str = "",
     *,
     trim: bool = False,
     keep: Keep | None = None,
@@ -130,14 +126,15 @@ def read_links(
         trim: whether spaces around ids are removed.
         keep: chooses rows by the column of times and the number of its first row; by default all are read.
     """
+    read = partial(_stream, edges, columns, known, nodes, keep, trim=trim)
     if trim or (known is not None and known.type == pa.string()):
-        return _stream(edges, columns, known, nodes, keep, integers=False, trim=trim)
+        return read(integers=False)
     try:
-        return _stream(edges, columns, known, nodes, keep, integers=True)
+        return read(integers=True)
     except NotIntegers:
         if known is not None:
             _refuse_text(edges, columns, nodes)
-        return _stream(edges, columns, known, nodes, keep, integers=False)
+        return read(integers=False)
 
 
 def _stream(
@@ -148,17 +145,16 @@ def _stream(
     keep: Keep | None,
     *,
     integers: bool,
-    trim: bool = False,
+    trim: bool,
 ) -> Links:
     ends = (columns.source, columns.target)
     positions = {name: _Growing(np.int32) for name in ends}
     weights, kinds = _Growing(np.float32), _Kinds(f"{edges.title}, column {columns.kind!r}")
     table: IdTable | None = None if known is None else table_of(known.type, known)
     kind = None if known is None else known.type
-    row = 0
     numbers = [] if columns.weight is None else [columns.weight]
     texts = [name for name in (columns.kind, None if keep is None else columns.time) if name is not None]
-    for block in edges.blocks(ends, numbers, texts, integers=integers):
+    for row, block in numbered(edges.blocks(ends, numbers, texts, integers=integers)):
         chosen = None if keep is None else keep(block[columns.time], row)
         for name in ends:
             column = trimmed(block[name]) if trim else block[name]
@@ -184,7 +180,6 @@ def _stream(
             weights.extend(strength if chosen is None else strength[chosen])
         if columns.kind is not None:
             kinds.extend(block[columns.kind] if chosen is None else block[columns.kind].filter(pa.array(chosen)))
-        row += block.num_rows
     source, target = (positions[name].finish() for name in ends)
     strengths = None if columns.weight is None else weights.finish()
     codes, names = (None, None) if columns.kind is None else kinds.finish()
@@ -237,7 +232,10 @@ class _Kinds:
         self._code: dict[str, int] = {}
 
     def extend(self, column: pa.ChunkedArray) -> None:
-        for chunk in column.cast(_plain_type(column.type)).cast(pa.string()).dictionary_encode().chunks:
+        kind = _plain_type(column.type)
+        if pa.types.is_nested(kind):
+            raise GraphError(f"{self._title}: kinds are of type {kind}; turn them into text")
+        for chunk in column.cast(kind).cast(pa.string()).dictionary_encode().chunks:
             names = chunk.dictionary.to_pylist()
             codes = np.array([self._code.setdefault(name, len(self._code)) if name else -1 for name in names] + [-1])
             self._codes.extend(codes[chunk.indices.fill_null(len(names)).to_numpy()])
@@ -312,14 +310,12 @@ def _refuse_type(edges: Columns, name: str, chunk: pa.Array, others: str) -> NoR
 
 def _refuse_text(edges: Columns, columns: EdgeColumns, nodes: str) -> None:
     """Name the first id that is not written as an integer, where the node table has integers only."""
-    row = 0
     ends = (columns.source, columns.target)
-    for block in edges.blocks(ends, [], integers=False):
+    for row, block in numbered(edges.blocks(ends, [], integers=False)):
         odd = {name: pc.index(pc.match_substring_regex(block[name], INTEGER), False).as_py() for name in ends}
         name = min(ends, key=lambda name: odd[name] if odd[name] >= 0 else block.num_rows)
         if odd[name] >= 0:
             _refuse_unknown(edges, block[name][odd[name]].as_py(), row + odd[name], f"{nodes}, which has integers only")
-        row += block.num_rows
 
 
 def _refuse_unknown(edges: Columns, value: object, row: int, nodes: str) -> NoReturn:

@@ -14,7 +14,7 @@ from dssl.config.schema import ReadOptions
 from dssl.data.columns import Columns, FrameColumns, ending, open_columns
 from dssl.data.edge_list import Links, counted, edge_columns, open_edges, read_links, table_of
 from dssl.data.standard_input import STDIN
-from dssl.data.tables import NodeTable, as_table, read_node_table
+from dssl.data.tables import NodeTable, read_node_table
 from dssl.errors import GraphError
 from dssl.graph import Change, Graph
 from dssl.graph.features import Features
@@ -67,7 +67,7 @@ def extend(
         count_edges=count_edges,
         trim=trim,
     )
-    return extended(graph, _opened(edges, options, edges=True), _opened(nodes, options, edges=False), options)
+    return _extended(graph, _edges(edges, options), _nodes(nodes), options)
 
 
 def read_extended(graph: Graph, options: ReadOptions) -> Graph:
@@ -77,17 +77,14 @@ def read_extended(graph: Graph, options: ReadOptions) -> Graph:
         graph: the graph so far.
         options: the files with the new edges and nodes, and how they are read.
     """
-    edges, nodes = (_opened(path, options, edges=path == options.source) for path in (options.source, options.nodes))
-    return extended(graph, edges, nodes, options)
+    return _extended(graph, _edges(options.source, options), _nodes(options.nodes), options)
 
 
-def extended(graph: Graph, edges: Columns | None, nodes: Columns | None, options: ReadOptions) -> Graph:
-    """Return a graph with the edges and nodes of tables."""
-    assert edges is not None
+def _extended(graph: Graph, edges: Columns, nodes: Columns | None, options: ReadOptions) -> Graph:
     columns = edge_columns(edges, options)
     text = graph.ids.type == pa.string()
     table = _new_nodes(graph, nodes, options)
-    links = read_links(edges, columns, None, "", trim=bool(options.trim))
+    links = read_links(edges, columns, trim=bool(options.trim))
     links = counted(links, edges.title) if options.count_edges else links
     _check_weights(graph, links, edges.title)
     known = table_of(graph.ids.type, graph.ids)
@@ -105,13 +102,19 @@ def extended(graph: Graph, edges: Columns | None, nodes: Columns | None, options
     num_nodes, old = len(known), graph.num_nodes
     upper = slice(None) if graph.directed else graph.sources() <= graph.indices
     first, second = graph.sources()[upper], graph.indices[upper]
+    weights, kinds, kind_names = graph.weights, graph.kinds, graph.kind_names
+    if weights is not None:
+        weights = np.concatenate([weights[upper], np.empty(0, np.float32) if links.weights is None else links.weights])
+    if kinds is not None and kind_names is not None:
+        kind_names = (*kind_names, *(name for name in links.kind_names or () if name not in kind_names))
+        kinds = np.concatenate([kinds[upper], _kinds(links, kind_names)])
     grown = Graph.from_edges(
         np.concatenate([first, at[links.source]]),
         np.concatenate([second, at[links.target]]),
         num_nodes=num_nodes,
-        weights=None if graph.weights is None else np.concatenate([graph.weights[upper], _weights(links)]),
-        kinds=None if graph.kinds is None else np.concatenate([graph.kinds[upper], _kinds(graph, links)]),
-        kind_names=_kind_names(graph, links),
+        weights=weights,
+        kinds=kinds,
+        kind_names=kind_names,
         directed=graph.directed,
         self_loops="keep" if graph.num_self_loops else options.self_loops,
         ids=known.ids(),
@@ -128,22 +131,26 @@ def extended(graph: Graph, edges: Columns | None, nodes: Columns | None, options
     return grown.replace(history=(*graph.history, *grown.history, *(step for step in steps if step.count)))
 
 
-def _opened(source: Any, options: ReadOptions, *, edges: bool) -> Columns | None:
+def _edges(source: Any, options: ReadOptions) -> Columns:
+    if not isinstance(source, str | Path):
+        return FrameColumns(source, "the edge table")
+    if str(source) != STDIN:
+        _check_table(Path(source))
+    return open_edges(options.model_copy(update={"source": str(source)}))
+
+
+def _nodes(source: Any) -> Columns | None:
     if source is None:
         return None
     if not isinstance(source, str | Path):
-        title = "the edge table" if edges else "the node table"
-        return FrameColumns(as_table(source, title), title)
-    if edges and str(source) == STDIN:
-        return open_edges(options.model_copy(update={"source": STDIN}))
-    path = Path(source)
+        return FrameColumns(source, "the node table")
+    _check_table(Path(source))
+    return open_columns(Path(source))
+
+
+def _check_table(path: Path) -> None:
     if ending(path) in (".npz", ".graphml"):
         raise GraphError(f"{path} is not a table; give new edges and nodes as tables with ids")
-    return (
-        open_edges(options.model_copy(update={"source": str(path)}))
-        if edges
-        else open_columns(path, header=True, edges=False)
-    )
 
 
 def _new_nodes(graph: Graph, nodes: Columns | None, options: ReadOptions) -> NodeTable | None:
@@ -182,21 +189,9 @@ def _same_type(ids: pa.Array | None, text: bool, source: Columns | None) -> Any:
     )
 
 
-def _weights(links: Links) -> NDArray[np.float32]:
-    return np.empty(0, np.float32) if links.weights is None else links.weights
-
-
-def _kind_names(graph: Graph, links: Links) -> tuple[str, ...] | None:
-    """The kinds of old and new edges, the old ones first."""
-    if graph.kind_names is None:
-        return None
-    return (*graph.kind_names, *(name for name in links.kind_names or () if name not in graph.kind_names))
-
-
-def _kinds(graph: Graph, links: Links) -> NDArray[np.int32]:
-    """The kinds of new edges by the names of `_kind_names`; unknown without a column of kinds."""
-    names = _kind_names(graph, links)
-    if links.kinds is None or links.kind_names is None or names is None:
+def _kinds(links: Links, names: tuple[str, ...]) -> NDArray[np.int32]:
+    """The kinds of new edges by the names of old and new kinds; unknown without a column of kinds."""
+    if links.kinds is None or links.kind_names is None:
         return np.full(links.source.size, -1, np.int32)
     code = np.array([names.index(name) for name in links.kind_names] + [-1], np.int32)
     return code[links.kinds]

@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dssl.data.columns import numbered
 from dssl.graph.column_fit import BadCell, ColumnFit, plain
 from dssl.graph.encoding import Encoding, Kind
 from dssl.graph.features import encode
@@ -50,7 +51,7 @@ def encode_blocks(
         return None, (), fitted
     dense = out_of_core.matrix((num_rows, width)) if width <= WIDEST else None
     parts = []
-    for row, block in _numbered(blocks(names)):
+    for row, block in numbered(blocks(names)):
         with _at(row):
             found, _, _ = encode(block, encoding=fitted)
         if dense is None:
@@ -64,18 +65,11 @@ def encode_blocks(
 
 def _fit(blocks: Blocks, columns: Sequence[str], kinds: Mapping[str, Kind] | None) -> Encoding:
     fits = [ColumnFit(name, (kinds or {}).get(name)) for name in columns]
-    for row, block in _numbered(blocks(columns)):
+    for row, block in numbered(blocks(columns)):
         with _at(row):
             for fit in fits:
                 fit.add(plain(block[fit.name], fit.name))
     return Encoding(tuple(fit.column() for fit in fits))
-
-
-def _numbered(blocks: Iterator[pa.Table]) -> Iterator[tuple[int, pa.Table]]:
-    row = 0
-    for block in blocks:
-        yield row, block
-        row += len(block)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from xml.etree.ElementTree import ParseError
 
 from dssl.config.schema import ReadOptions
 from dssl.data.convert import from_networkx
+from dssl.data.text import one_line
 from dssl.errors import DsslError, GraphError, require
 from dssl.graph import Graph
 
@@ -30,8 +31,7 @@ def read_graphml(options: ReadOptions) -> Graph:
     try:
         found = nx.read_graphml(path)
     except (ParseError, nx.NetworkXError, KeyError, ValueError, TypeError, IndexError) as error:
-        reason = " ".join(str(error).split())[:160] or type(error).__name__
-        raise GraphError(f"{path} is not GraphML ({reason}); write it again") from None
+        raise GraphError(f"{path} is not GraphML ({one_line(error)}); write it again") from None
     try:
         return from_networkx(
             found,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +95,7 @@ def _spectrum(graph: Graph) -> dict[str, float] | None:
 
 
 def _columns(options: ReadOptions) -> list[InspectedColumn]:
-    nodes = open_columns(Path(options.nodes or ""), header=True, edges=False)
+    nodes = open_columns(Path(options.nodes or ""))
     key, label = id_and_label(nodes, options)
     kinds = chosen_kinds(options, nodes)
     text = {name: pa.string() for name in (key, label) if name is not None}
@@ -144,5 +144,4 @@ def _with_homophily(column: InspectedColumn, scores: dict[str, float]) -> Inspec
     score = scores.get("" if column.kind == "label" else column.name)
     if score is None or np.isnan(score):
         return column
-    values = asdict(column) | {"homophily": float(score)}
-    return InspectedColumn(**values)
+    return replace(column, homophily=float(score))

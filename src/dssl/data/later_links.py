@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
@@ -42,11 +43,13 @@ def read_later(options: ReadOptions, graph: Graph) -> LaterLinks:
     times = Times(edges, options.time_column)
     moment = times.moment(options.until)
     columns = edge_columns(edges, options)
-    links = read_links(edges, columns, None, "", trim=bool(options.trim), keep=times.after(moment))
+    links = read_links(edges, columns, trim=bool(options.trim), keep=times.after(moment))
     when = times.all()
     order = np.argsort(when[when >= moment.value], kind="stable")
-    ids = graph.ids if links.ids is None else links.ids.cast(graph.ids.type)
-    place = np.asarray(pc.index_in(ids, value_set=graph.ids).fill_null(-1), np.int64)
+    ids, own = graph.ids if links.ids is None else links.ids, graph.ids
+    if ids.type != own.type:  # later ids may turn a column of integers into text
+        ids, own = ids.cast(pa.string()), own.cast(pa.string())
+    place = np.asarray(pc.index_in(ids, value_set=own).fill_null(-1), np.int64)
     ends = place[np.stack([links.source, links.target], axis=1)][order]
     known = (ends >= 0).all(axis=1)
     pairs = np.sort(ends[known], axis=1)

@@ -96,13 +96,12 @@ def load(
         directed=directed,
         self_loops=self_loops,
     )
-    if isinstance(source, Path) and not packed.is_store(source):
+    if is_file(options.source) or (isinstance(source, Path) and not packed.is_store(source)):
         return read_edges(options, encoding=encoding)
-    if not is_file(options.source):
-        given = {"directed": directed, "self_loops": self_loops != "remove", "encoding": encoding is not None}
-        for name in (name for name, value in given.items() if value):
-            _refuse(name, options.source)
-    return read_graph(options, encoding=encoding)
+    given = {"directed": directed, "self_loops": self_loops != "remove", "encoding": encoding is not None}
+    for name in (name for name, value in given.items() if value):
+        _refuse(name, options.source)
+    return read_graph(options)
 
 
 def read_graph(options: ReadOptions, *, encoding: Encoding | None = None) -> Graph:
@@ -122,7 +121,7 @@ def read_graph(options: ReadOptions, *, encoding: Encoding | None = None) -> Gra
     for name in FOR_FILES:
         if getattr(options, name) is not None:
             _refuse(name, options.source)
-    if not _is_known(options.source) and packed.is_store(options.source):
+    if _is_packed(options.source):
         graph = packed.open_graph(options.source)
         if encoding is not None and graph.encoding != encoding:
             raise GraphError(
@@ -133,9 +132,8 @@ def read_graph(options: ReadOptions, *, encoding: Encoding | None = None) -> Gra
     return _by_name(options.source)
 
 
-FOR_FILES = tuple(
-    name for name in ReadOptions.model_fields if name not in ("source", "directed", "self_loops")
-)  # the options that apply to edge files only
+# The options that apply to edge files only.
+FOR_FILES = tuple(name for name in ReadOptions.model_fields if name not in ("source", "directed", "self_loops"))
 
 
 def is_file(text: str) -> bool:
@@ -156,9 +154,7 @@ def is_file(text: str) -> bool:
 def with_full_paths(options: Options) -> Options:
     """Return the options with absolute paths, so that a run can be evaluated from any folder."""
     changes = {}
-    if (is_file(options.source) and options.source != STDIN) or (
-        not _is_known(options.source) and packed.is_store(options.source)
-    ):
+    if options.source != STDIN and (is_file(options.source) or _is_packed(options.source)):
         changes["source"] = str(Path(options.source).resolve())
     if options.nodes is not None:
         changes["nodes"] = str(Path(options.nodes).resolve())
@@ -174,11 +170,15 @@ def _is_known(text: str) -> bool:
     return text.startswith(("python:", "synthetic:", "planted:")) or datasets.canonical(text) in DATASETS
 
 
+def _is_packed(text: str) -> bool:
+    return not _is_known(text) and packed.is_store(text)
+
+
 def _by_name(text: str) -> Graph:
     if text.startswith("python:"):
         from dssl.data.python_code import package_graph
 
-        return package_graph(text.removeprefix("python:"))
+        return package_graph(text)
     if text.startswith("synthetic:"):
         from dssl.data.synthetic import from_spec
 

@@ -45,9 +45,9 @@ def possible_labels(table: pa.Table, names: Sequence[str]) -> tuple[Change, ...]
     for name in names:
         if name not in table.column_names or pa.types.is_nested(table[name].type):
             continue
-        values = table[name]
+        values = plain(table[name], name)
         values = pc.if_else(pc.equal(values, ""), None, values) if is_text(values.type) else values
-        if 2 * values.null_count > len(values) and 2 <= pc.count_distinct(values).as_py() <= FEW_CLASSES:
+        if 2 * values.null_count > len(values) and 2 <= len(values.drop_null().unique()) <= FEW_CLASSES:
             option = f"--label-column {shlex.quote(name)}"
             found.append(Change(f"feature column may be the label: {name!r} ({option})", 1))
     return tuple(found)

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dssl.data.catalogue import DATASETS, Dataset
+from dssl.data.text import one_line
 from dssl.errors import DatasetError, DsslError
 from dssl.graph import Graph
 from dssl.graph.cache import cache_dir
@@ -68,7 +69,7 @@ def fetch_raw(dataset: Dataset) -> Path:
     except DsslError:
         raise
     except Exception as error:  # whatever urllib, ssl, fsspec or the disk raise, the remedy is the same
-        raise DatasetError(_where_to_put(dataset, _one_line(error))) from None
+        raise DatasetError(_where_to_put(dataset, _reason(error))) from None
 
 
 def read_raw(dataset: Dataset, folder: Path) -> Graph:
@@ -80,7 +81,7 @@ def read_raw(dataset: Dataset, folder: Path) -> Graph:
         raise
     except Exception as error:  # a file without a checksum may hold anything
         raise DatasetError(
-            f"the files of data set {dataset.name!r} in {folder} cannot be read ({_one_line(error)}); replace them"
+            f"the files of data set {dataset.name!r} in {folder} cannot be read ({_reason(error)}); replace them"
         ) from None
 
 
@@ -117,10 +118,8 @@ def _where_to_put(dataset: Dataset, reason: str) -> str:
     )
 
 
-def _one_line(error: BaseException) -> str:
-    cause = error.reason if isinstance(error, urllib.error.URLError) else error
-    text = " ".join(str(cause).split())
-    return text[:200] or type(error).__name__
+def _reason(error: BaseException) -> str:
+    return one_line(error.reason if isinstance(error, urllib.error.URLError) else error)
 
 
 def _download(dataset: Dataset) -> Path:
@@ -157,7 +156,7 @@ def _unreachable() -> str:
         except urllib.error.HTTPError:
             answer[0] = ""
         except Exception as error:
-            answer[0] = f"no network: {_one_line(error)}"
+            answer[0] = f"no network: {_reason(error)}"
 
     thread = threading.Thread(target=probe, daemon=True)
     thread.start()
@@ -257,21 +256,18 @@ def _read_twitch(dataset: Dataset, folder: Path) -> Graph:
 def _read_syn_cora(dataset: Dataset, folder: Path) -> Graph:
     with np.load(folder / dataset.files[0], allow_pickle=False) as content:
         parts = {key: content[key] for key in content.files}
-    links = sparse.csr_array(
-        (parts["adj_data"], parts["adj_indices"], parts["adj_indptr"]), shape=tuple(parts["adj_shape"])
-    ).tocoo()
-    x = sparse.csr_array(
-        (parts["attr_data"], parts["attr_indices"], parts["attr_indptr"]), shape=tuple(parts["attr_shape"])
+    adjacency, x = (
+        sparse.csr_array(
+            (parts[f"{name}_data"], parts[f"{name}_indices"], parts[f"{name}_indptr"]), tuple(parts[f"{name}_shape"])
+        )
+        for name in ("adj", "attr")
     )
+    links = adjacency.tocoo()
     return _graph(dataset, links.row, links.col, x, parts["labels"])
 
 
 READERS: dict[str, Callable[[Dataset, Path], Graph]] = {
-    "planetoid": _read_pyg,
-    "webkb": _read_pyg,
-    "wikipedia": _read_pyg,
-    "actor": _read_pyg,
-    "heterophilous": _read_pyg,
+    **dict.fromkeys(PYG, _read_pyg),
     "linkx": _read_facebook,
     "twitch": _read_twitch,
     "syn-cora": _read_syn_cora,

@@ -74,11 +74,7 @@ def _linkx_splits(dataset: Dataset) -> list[Split]:
         raise DatasetError(f"{path} is not the published split file (its SHA-256 differs); replace it")
     parts = np.load(io.BytesIO(content), allow_pickle=True)  # the bytes that were checked
     return [
-        (
-            np.asarray(part["train"], dtype=np.int64),
-            np.asarray(part["valid"], dtype=np.int64),
-            np.asarray(part["test"], dtype=np.int64),
-        )
+        (np.asarray(part["train"], np.int64), np.asarray(part["valid"], np.int64), np.asarray(part["test"], np.int64))
         for part in parts
     ]
 
@@ -96,7 +92,7 @@ def _public_split(dataset: Dataset) -> list[Split]:
     path = _locate(f"{dataset.folder}/{dataset.files[-1]}") if dataset.family == "planetoid" else None
     if path is None:
         return []
-    classes = dataset.measured.classes
+    classes = dataset.figures.classes
     assert classes is not None, "all three are in the catalogue"
     train = 20 * classes  # the files begin with the training nodes, 20 of each class
     test = np.sort(np.array(path.read_text(encoding="ascii").split(), dtype=np.int64))

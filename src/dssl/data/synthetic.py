@@ -263,26 +263,30 @@ def planted_factors(
     >>> bool(((graph.y[graph.sources()] + graph.y[graph.indices]) % 2 == reason).all())
     True
     """
-    if factors < 2 or dim < 2 * factors or nodes < factors**2:
+    if factors < 2 or dim < 2 * factors or nodes < factors**2 or min(degree, seed) < 0:
         raise ConfigError(
-            f"planted factors: factors must be at least 2, dim at least 2 · factors and nodes at least factors², got "
-            f"factors={factors}, dim={dim}, nodes={nodes}"
+            "planted factors: factors must be at least 2, dim at least 2 · factors, nodes at least factors², degree "
+            f"and seed 0 or more, got factors={factors}, dim={dim}, nodes={nodes}, degree={degree}, seed={seed}"
         )
     draw = rng.stream(seed, "planted factors")
     cell = draw.permutation(np.arange(nodes) % factors**2)  # every pair of kind and class occurs
     kind, y = np.divmod(cell, factors)
     source = draw.integers(nodes, size=nodes * degree // 2)
     reason = draw.integers(factors, size=source.size)
-    wanted = (reason - kind[source]) % factors * factors + (reason - y[source]) % factors
-    members = np.argsort(cell, kind="stable")
-    sizes = np.bincount(cell, minlength=factors**2)
-    begins = np.cumsum(sizes) - sizes
-    target = members[begins[wanted] + draw.integers(sizes[wanted])]
+    target = _members(cell, (reason - kind[source]) % factors * factors + (reason - y[source]) % factors, draw)
     directions, _ = np.linalg.qr(draw.standard_normal((dim, 2 * factors)))
     means = np.concatenate([kind_signal * directions.T[:factors], class_signal * directions.T[factors:]]) / math.sqrt(2)
     x = draw.standard_normal((nodes, dim)) + means[kind] + means[factors + y]
     graph = Graph.from_edges(source, target, num_nodes=nodes, x=x, y=y, name=f"planted:factors={factors},seed={seed}")
     return graph, (kind[graph.sources()] + kind[graph.indices]) % factors
+
+
+def _members(group: NDArray[np.int64], wanted: NDArray[np.int64], draw: np.random.Generator) -> NDArray[np.int64]:
+    """A random node of each wanted group; every group has nodes."""
+    nodes, sizes = np.argsort(group, kind="stable"), np.bincount(group)
+    begins = np.cumsum(sizes) - sizes
+    chosen: NDArray[np.int64] = nodes[begins[wanted] + draw.integers(sizes[wanted])]
+    return chosen
 
 
 def planted_pairs(
@@ -319,19 +323,16 @@ def planted_pairs(
     >>> bool(((graph.y[graph.sources()] + graph.y[graph.indices]) == reason).all())
     True
     """
-    if kinds < 2 or dim < kinds or nodes < kinds:
+    if kinds < 2 or dim < kinds or nodes < kinds or min(degree, seed) < 0:
         raise ConfigError(
-            f"planted pairs: kinds must be at least 2, dim and nodes at least kinds, got kinds={kinds}, dim={dim}, "
-            f"nodes={nodes}"
+            f"planted pairs: kinds must be at least 2, dim and nodes at least kinds, degree and seed 0 or more, got "
+            f"kinds={kinds}, dim={dim}, nodes={nodes}, degree={degree}, seed={seed}"
         )
     draw = rng.stream(seed, "planted pairs")
     kind = draw.permutation(np.arange(nodes) % kinds)
-    members = np.argsort(kind, kind="stable")
-    sizes = np.bincount(kind)
-    begins = np.cumsum(sizes) - sizes
     low, high = np.triu_indices(kinds)
     reason = draw.integers(low.size, size=nodes * degree // 2)
-    source, target = (members[begins[end] + draw.integers(sizes[end])] for end in (low[reason], high[reason]))
+    source, target = (_members(kind, end, draw) for end in (low[reason], high[reason]))
     directions, _ = np.linalg.qr(draw.standard_normal((dim, kinds)))
     x = draw.standard_normal((nodes, dim)) + signal / math.sqrt(2) * directions.T[kind]
     name = f"planted:kinds={kinds},seed={seed}"

@@ -6,7 +6,7 @@ Nothing is guessed silently: unclear or wrong input is refused in one line with 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from dssl.data.feature_blocks import LONG, encode_blocks
 from dssl.data.graphml import read_graphml
 from dssl.data.other_columns import possible_labels, unused_columns
 from dssl.data.standard_input import STDIN
+from dssl.data.text import one_line
 from dssl.data.times import Keep, Times
 from dssl.errors import GraphError
 from dssl.graph import Change, Graph, SelfLoops
@@ -62,7 +63,7 @@ def read_edges(options: ReadOptions, *, encoding: Encoding | None = None) -> Gra
     edges = open_edges(options)
     if nodes is not None and ending(nodes) in (".npz", ".graphml"):
         raise GraphError(f"{nodes} is not a table with ids; give a node table with the edge list {edges.title}")
-    table = None if nodes is None else open_columns(nodes, header=True, edges=False)
+    table = None if nodes is None else open_columns(nodes)
     return _build(edges, table, options, encoding, name="graph" if options.source == STDIN else _stem(path))
 
 
@@ -129,34 +130,20 @@ def from_tables(
         directed=directed,
         self_loops=self_loops,
     )
-    return _build(
-        FrameColumns(as_table(edges, "the edge table"), "the edge table"),
-        None if nodes is None else FrameColumns(as_table(nodes, "the node table"), "the node table"),
-        options,
-        encoding,
-        name=name,
-    )
-
-
-def as_table(value: Any, title: str) -> pa.Table:
-    """Return a table in memory as an Arrow table, or refuse it."""
-    try:
-        return value if isinstance(value, pa.Table) else pa.table(value)
-    except (TypeError, ValueError, pa.ArrowException) as error:
-        text = " ".join(str(error).split())[:160]
-        raise GraphError(f"{title} ({type(value).__name__}) is not a table: {text}; give a DataFrame") from None
+    table = None if nodes is None else FrameColumns(nodes, "the node table")
+    return _build(FrameColumns(edges, "the edge table"), table, options, encoding, name=name)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeTable:
     """A node table that has been read: ids, features and labels as `Graph` takes them."""
 
-    ids: pa.Array
-    x: NDArray[np.float32] | sparse.csr_array | None
-    feature_names: tuple[str, ...] | None
-    y: NDArray[np.int64] | None
-    class_names: tuple[str, ...] | None
-    encoding: Encoding | None
+    ids: pa.Array = None  # none with a matrix: the positions
+    x: NDArray[np.float32] | sparse.csr_array | None = None
+    feature_names: tuple[str, ...] | None = None
+    y: NDArray[np.int64] | None = None
+    class_names: tuple[str, ...] | None = None
+    encoding: Encoding | None = None
     notes: tuple[Change, ...] = ()
 
 
@@ -183,10 +170,10 @@ def _build(
     keep, held_out = _before(edges, options)
     if nodes is None:
         _refuse_node_options(options, encoding)
-        links = read_links(edges, columns, None, "", trim=bool(options.trim), keep=keep)
+        links = read_links(edges, columns, trim=bool(options.trim), keep=keep)
         if not links.source.size:
             raise GraphError(f"{edges.title} holds no edges; give at least one, or a node table")
-        table = NodeTable(links.ids, None, None, None, None, None)
+        table = NodeTable(links.ids)
     else:
         table = read_node_table(nodes, options, encoding, text_ids=has_text_ids(edges, columns))
         links = read_links(edges, columns, table.ids, nodes.title, trim=bool(options.trim), keep=keep)
@@ -263,38 +250,32 @@ def read_node_table(nodes: Columns, options: ReadOptions, encoding: Encoding | N
     for name in chosen:
         choose_column(nodes, name, "feature_columns")
     kinds = chosen_kinds(options, nodes)
-    long = isinstance(nodes, ParquetColumns) and nodes.num_rows > LONG
-    if isinstance(nodes, ParquetColumns) and long:
-        table = nodes.read({}, [key, *([] if label is None else [label])])
+    long = nodes if isinstance(nodes, ParquetColumns) and nodes.num_rows > LONG else None
+    if long is not None:
+        table = long.read({}, [key, *([] if label is None else [label])])
     else:
         table = nodes.read(_node_types(key, label, encoding, kinds))
     if not table.num_rows:
         raise GraphError(f"{nodes.title} holds no nodes; give at least one row")
     ids = _node_ids(nodes, table, key, text_ids, trim=bool(options.trim))
     try:
-        if isinstance(nodes, ParquetColumns) and long:
-            x, names, fitted = encode_blocks(nodes.parts, nodes.num_rows, chosen, encoding, kinds=kinds)
+        if long is not None:
+            x, names, fitted = encode_blocks(long.parts, long.num_rows, chosen, encoding, kinds=kinds)
         else:
             x, names, fitted = encode(table, chosen, encoding, kinds=kinds)
         y, classes = (None, ()) if label is None else encode_labels(table[label], label)
     except BadCell as error:
+        value = error.value if nodes.typed else f"the value {nodes.shown(error.row, error.column)}"
         raise GraphError(
-            f"{nodes.title}, {nodes.place(error.row)}, column {error.column!r}: {_seen(nodes, error)} {error.advice}"
+            f"{nodes.title}, {nodes.place(error.row)}, column {error.column!r}: {value} {error.advice}"
         ) from None
     except GraphError as error:
         raise GraphError(f"{nodes.title}: {error}") from None
-    names_of_classes = classes if y is not None else None
     notes = tuple(Change(f"column left out: {column.name!r}, {column.note}", 1) for column in fitted.ignored)
-    if label is None:
-        free = () if encoding is not None or options.feature_columns is not None else chosen
-        notes += possible_labels(table, free)
-    if x is None:
-        return NodeTable(ids, None, None, y, names_of_classes, None, notes)
-    return NodeTable(ids, x, names, y, names_of_classes, fitted, notes)
-
-
-def _seen(nodes: Columns, error: BadCell) -> str:
-    return str(error.value) if nodes.typed else f"the value {nodes.shown(error.row, error.column)}"
+    if label is None and encoding is None and options.feature_columns is None:
+        notes += possible_labels(table, chosen)
+    found = NodeTable(ids, y=y, class_names=None if y is None else classes, notes=notes)
+    return found if x is None else replace(found, x=x, feature_names=names, encoding=fitted)
 
 
 def _node_types(
@@ -328,37 +309,36 @@ def _node_ids(nodes: Columns, table: pa.Table, key: str, text_ids: bool, *, trim
 
 
 def _read_matrix(path: Path, nodes: Path | None, options: ReadOptions, encoding: Encoding | None) -> Graph:
-    if options.kind_column is not None:
-        raise GraphError(f"{path} is a matrix, which has no columns; kind_column applies to an edge list")
+    for name in ("kind_column", "time_column", "until"):
+        if getattr(options, name) is not None:
+            raise GraphError(f"{path} is a matrix, which has no columns; {name} applies to an edge list")
     adjacency = _load_npz(path)
     if nodes is None:
         _refuse_node_options(options, encoding)
-        table = None
+        table = NodeTable()
     elif ending(nodes) == ".npz":
         _refuse_node_options(options, encoding)
-        table = NodeTable(None, sparse.csr_array(_load_npz(nodes)), None, None, None, None)
+        table = NodeTable(x=sparse.csr_array(_load_npz(nodes)))
     else:
-        table = read_node_table(open_columns(nodes, header=True, edges=False), options, encoding, text_ids=False)
-    if table is not None and table.ids is not None and len(table.ids) != adjacency.shape[0]:
+        table = read_node_table(open_columns(nodes), options, encoding, text_ids=False)
+    if table.ids is not None and len(table.ids) != adjacency.shape[0]:
         raise GraphError(
             f"{nodes} has {len(table.ids)} nodes, but {path} is a matrix of {adjacency.shape[0]} rows; give as many"
         )
     try:
         graph = from_scipy(
             adjacency,
-            None if table is None else table.x,
-            None if table is None else table.y,
-            None if table is None else table.ids,
+            table.x,
+            table.y,
+            table.ids,
             directed=options.directed,
             self_loops=options.self_loops,
-            feature_names=None if table is None else table.feature_names,
-            class_names=None if table is None else table.class_names,
+            feature_names=table.feature_names,
+            class_names=table.class_names,
             name=_stem(path),
         )
     except GraphError as error:
         raise GraphError(f"{path}: {error}") from None
-    if table is None:
-        return graph
     return graph.replace(encoding=table.encoding, history=(*graph.history, *table.notes))
 
 
@@ -367,9 +347,8 @@ def _load_npz(path: Path) -> Any:
         with path.open("rb") as file:  # NumPy leaves a damaged archive open
             return checked_matrix(sparse.load_npz(file))  # which never unpickles
     except Exception as error:  # a damaged archive raises almost anything, from zlib.error to MemoryError
-        text = " ".join(str(error).split())[:160] or type(error).__name__
         raise GraphError(
-            f"{path} is not a SciPy sparse matrix ({text}); write one with scipy.sparse.save_npz"
+            f"{path} is not a SciPy sparse matrix ({one_line(error)}); write one with scipy.sparse.save_npz"
         ) from None
 
 

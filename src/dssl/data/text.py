@@ -11,6 +11,7 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NoReturn
 
@@ -82,14 +83,14 @@ class TextColumns:
         self._delimiter = _delimiter(lines[0], kind)
         rows = [fields for _, fields in self._fields(lines)]
         if header is None:
-            header = see_header(rows, wanted, self.title) if edges else True
+            header = see_header(rows, wanted, self.title)
         if not edges and all(NUMBER.fullmatch(field.strip()) for field in rows[0]):
             raise GraphError(
                 f"{self.title} has no header; add a first line with the names of the columns, such as id,label"
             )
         self._only_header = header and len(lines) == 1
         if header:
-            self._skip = self._lines_to_header(sample)
+            self._skip += next(number for number, line in enumerate(sample[self._skip :], 1) if line.strip())
             self.names = [name.strip() for name in rows[0]]
         else:
             self.names = [str(number) for number in range(1, len(rows[0]) + 1)]
@@ -120,11 +121,16 @@ class TextColumns:
                 f"{self.title}, line {number}: the byte 0x{wrong} is not UTF-8 text; save the file as UTF-8"
             ) from None
 
-    def _lines_to_header(self, sample: list[str]) -> int:
-        return next(i for i in range(self._skip, len(sample)) if sample[i].strip()) + 1
-
-    def _opened(self) -> _Guarded:
-        return _Guarded(self._path, compressed=self._compressed)
+    @contextmanager
+    def _opened(self) -> Iterator[IO[bytes] | gzip.GzipFile]:
+        """Open the file; its faults, such as a torn archive, come out as one line."""
+        try:
+            with gzip.GzipFile(self._path) if self._compressed else self._path.open("rb") as handle:
+                yield handle
+        except (OSError, EOFError, zlib.error) as error:
+            raise GraphError(
+                f"{self._path} cannot be read ({one_line(error)}); does its extension match its format?"
+            ) from None
 
     def blocks(
         self, ids: Sequence[str], numbers: Sequence[str], texts: Sequence[str] = (), *, integers: bool
@@ -266,49 +272,6 @@ class TextColumns:
         return repr(fields[self.names.index(column)])
 
 
-class _Guarded:
-    """A file whose faults, such as a torn archive, come out as one line."""
-
-    def __init__(self, path: Path, *, compressed: bool) -> None:
-        self._path = path
-        self._handle: IO[bytes] | gzip.GzipFile
-        try:
-            self._handle = gzip.GzipFile(path) if compressed else path.open("rb")
-        except OSError as error:
-            self._refuse(error)
-
-    def _refuse(self, error: Exception) -> NoReturn:
-        raise GraphError(
-            f"{self._path} cannot be read ({one_line(error)}); does its extension match its format?"
-        ) from None
-
-    def __enter__(self) -> _Guarded:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._handle.close()
-
-    def __iter__(self) -> Iterator[bytes]:
-        while line := self.readline():
-            yield line
-
-    @property
-    def closed(self) -> bool:
-        return self._handle.closed
-
-    def read(self, size: int = -1) -> bytes:
-        try:
-            return self._handle.read(size)
-        except (OSError, EOFError, zlib.error) as error:
-            self._refuse(error)
-
-    def readline(self) -> bytes:
-        try:
-            return self._handle.readline()
-        except (OSError, EOFError, zlib.error) as error:
-            self._refuse(error)
-
-
 def see_header(rows: Sequence[Sequence[str]], wanted: Sequence[str], title: str) -> bool:
     """Whether the first row of an edge list names the columns.
 
@@ -353,6 +316,6 @@ def refuse_repeats(names: Sequence[str], title: str) -> None:
             raise GraphError(f"{title} has two columns with the name {name!r}; rename one")
 
 
-def one_line(error: BaseException) -> str:
+def one_line(error: str | BaseException) -> str:
     """The text of an error, in one short line."""
     return " ".join(str(error).split())[:160] or type(error).__name__

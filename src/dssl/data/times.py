@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dssl.data.columns import Columns
+from dssl.data.columns import Columns, numbered
 from dssl.errors import GraphError
 from dssl.graph.column_fit import is_number, is_text, plain
 
@@ -78,7 +78,9 @@ class Times:
                 return texts.cast(kind)
             except pa.ArrowInvalid:
                 continue
-        bad = next(at for at in range(len(texts)) if not any(_casts(texts[at], kind) for kind in _KINDS[1:]))
+        bad = next((at for at in range(len(texts)) if not any(_casts(texts[at], kind) for kind in _KINDS[1:])), None)
+        if bad is None:
+            raise GraphError(f"{self._where(row)}: the column mixes times with and without a zone; use one of them")
         raise GraphError(
             f"{self._where(row + bad)}: {texts[bad].as_py()!r} is not a time; write dates as 2024-03-01 or "
             "2024-03-01 12:30:00, or use numbers"
@@ -89,7 +91,8 @@ class Times:
 
     def all(self) -> NDArray[np.float64]:
         """Return the time of every edge, shape ``(E,)``."""
-        return np.concatenate([self.read(block[self.name], row) for row, block in self._blocks()] or [np.empty(0)])
+        blocks = numbered(self._edges.blocks([], [], [self.name], integers=False))
+        return np.concatenate([np.empty(0), *(self.read(block[self.name], row) for row, block in blocks)])
 
     def moment(self, until: str | None) -> Moment:
         """Return the first time that is held out.
@@ -128,12 +131,6 @@ class Times:
         if self.numeric:
             return f"{value:.15g}"
         return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S")
-
-    def _blocks(self) -> Iterator[tuple[int, pa.Table]]:
-        row = 0
-        for block in self._edges.blocks([], [], [self.name], integers=False):
-            yield row, block
-            row += block.num_rows
 
     def before(self, moment: Moment) -> Keep:
         """Return a function that chooses the rows before a moment."""

@@ -57,7 +57,7 @@ def card(folder: Path) -> str:
 def _table(rows: Mapping[str, Any]) -> str:
     if not rows:
         return ""
-    lines = [f"| {name} | {value} |".replace("None", "–") for name, value in rows.items()]
+    lines = [f"| {name} | {'–' if value in (None, 'None') else value} |" for name, value in rows.items()]
     return "\n".join(["| | |", "| --- | --- |", *lines])
 
 

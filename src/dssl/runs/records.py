@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, FiniteFloat, TypeAdapter, ValidationError
 from typing_extensions import TypedDict  # pydantic needs this one below Python 3.12
 
-from dssl.errors import DsslError, RunError
+from dssl.errors import RunError
 from dssl.runtime import files
 
 AGAIN = "fit or evaluate the run again"
@@ -222,38 +222,29 @@ class InputRecord(_Model):
         return {name: value**2 / total for name, value in self.weights.items()} if total > 0 else {}
 
 
-_GRAPH = TypeAdapter(GraphRecord)
-_INPUT = TypeAdapter(InputRecord)
-_ENVIRONMENT = TypeAdapter(Environment)
-_EVALUATION = TypeAdapter(Evaluation)
-_EPOCHS = TypeAdapter(list[Record])
+def read(path: Path, kind: type[_Value]) -> _Value:
+    """Read a JSON file of a run.
 
-
-def read_graph_record(path: Path) -> GraphRecord:
-    """Read ``graph.json``."""
-    return _read(path, _GRAPH)
-
-
-def read_input_record(path: Path) -> InputRecord:
-    """Read the parts of ``features.json`` about the input; an empty record if there is no such file."""
-    return _read(path, _INPUT) if path.exists() else InputRecord()
-
-
-def read_environment(path: Path) -> Environment:
-    """Read ``environment.json``."""
-    return _read(path, _ENVIRONMENT)
-
-
-def read_evaluation(path: Path) -> Evaluation:
-    """Read ``evaluation.json``."""
-    return _read(path, _EVALUATION)
+    Args:
+        path: the file.
+        kind: type of the result, such as `GraphRecord`.
+    """
+    text = files.read_text(path, AGAIN)
+    try:
+        return TypeAdapter(kind).validate_python(json.loads(text))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "content"
+        raise RunError(f"{path} is damaged: {where}: {first['msg'][:1].lower()}{first['msg'][1:]}; {AGAIN}") from None
+    except (ValueError, RecursionError):
+        raise RunError(f"{path} is damaged: no valid JSON; {AGAIN}") from None
 
 
 def read_epochs(path: Path) -> list[Record]:
     """Read ``metrics.jsonl``; a last line without its end, which a kill cut short, is left out."""
     lines = files.read_text(path, AGAIN).split("\n")[:-1]
     try:
-        found = _EPOCHS.validate_python([json.loads(line) for line in lines])
+        found = TypeAdapter(list[Record]).validate_python([json.loads(line) for line in lines])
     except (ValueError, RecursionError):
         raise RunError(f"{path} is damaged: a line is not a record of numbers; fit again with --overwrite") from None
     if not all(isinstance(record.get("epoch"), float | int) for record in found):
@@ -261,42 +252,9 @@ def read_epochs(path: Path) -> list[Record]:
     return found
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read any other JSON object."""
-    return _read(path, TypeAdapter(dict[str, Any]))
-
-
-def write_graph_record(path: Path, record: GraphRecord) -> None:
-    """Write ``graph.json``."""
-    _write(path, _GRAPH, record.model_dump())
-
-
-def write_environment(path: Path, made: Mapping[str, Any]) -> None:
-    """Write ``environment.json``."""
-    _write(path, _ENVIRONMENT, made)
-
-
-def write_evaluation(path: Path, found: Mapping[str, Any]) -> Evaluation:
-    """Write ``evaluation.json``, and return its content."""
-    return _write(path, _EVALUATION, found)
-
-
-def _write(path: Path, kind: TypeAdapter[_Value], value: Mapping[str, Any]) -> _Value:
-    """Write a record in the form that `_read` returns; an unknown key is a mistake of the program."""
-    record = kind.validate_python(value, extra="forbid")
-    files.write_json(path, kind.dump_python(record, mode="json"))
+def write(path: Path, kind: type[_Value], value: Mapping[str, Any]) -> _Value:
+    """Write a record in the form that `read` returns, and return it; an unknown key is a mistake of the program."""
+    adapter = TypeAdapter(kind)
+    record = adapter.validate_python(value, extra="forbid")
+    files.write_json(path, adapter.dump_python(record, mode="json"))
     return record
-
-
-def _read(path: Path, kind: TypeAdapter[_Value]) -> _Value:
-    text = files.read_text(path, AGAIN)
-    try:
-        return kind.validate_python(json.loads(text))
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "content"
-        raise RunError(f"{path} is damaged: {where}: {first['msg'][:1].lower()}{first['msg'][1:]}; {AGAIN}") from None
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, DsslError):
-            raise
-        raise RunError(f"{path} is damaged: no valid JSON; {AGAIN}") from None

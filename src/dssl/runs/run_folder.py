@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dssl.config.fields import differences
 from dssl.config.methods import DSSLSettings
@@ -122,17 +122,17 @@ def read_metrics(folder: Path) -> list[Record]:
 
 def read_graph_record(folder: Path) -> GraphRecord:
     """Read the description of the graph."""
-    return records.read_graph_record(folder / GRAPH)
+    return records.read(folder / GRAPH, GraphRecord)
 
 
 def read_environment(folder: Path) -> Environment:
     """Read the record of versions, machine, time and memory."""
-    return records.read_environment(folder / ENVIRONMENT)
+    return records.read(folder / ENVIRONMENT, Environment)
 
 
 def read_evaluation(folder: Path) -> Evaluation:
     """Read the results of the evaluation; empty if the run was not evaluated."""
-    return records.read_evaluation(folder / EVALUATION) if (folder / EVALUATION).exists() else {}
+    return records.read(folder / EVALUATION, Evaluation) if (folder / EVALUATION).exists() else {}
 
 
 def read_embeddings(folder: Path) -> Embeddings:
@@ -175,14 +175,14 @@ def read_inputs(folder: Path) -> Inputs:
 
     path = folder / FEATURES
     try:
-        return Inputs.from_json(records.read_json(path))
+        return Inputs.from_json(records.read(path, dict[str, Any]))
     except (KeyError, TypeError, AttributeError) as error:
         raise RunError(f"{path} is damaged ({error!r:.80}); fit the run again") from None
 
 
 def read_input_record(folder: Path) -> InputRecord:
     """Read the weights of the parts of the input, and the spectrum of homophily."""
-    return records.read_input_record(folder / FEATURES)
+    return records.read(folder / FEATURES, InputRecord) if (folder / FEATURES).exists() else InputRecord()
 
 
 def read_factors(folder: Path, command: str) -> Factors:
@@ -299,7 +299,12 @@ def begin(folder: Path, config: Config, record: GraphRecord, *, overwrite: bool)
     """Write the files that open a run; an unfinished one on another graph, or from other weights, is not resumed."""
     if (folder / GRAPH).exists():
         kinds = {"fingerprint": f"graph {config.graph.source!r}", "start": f"weights in {config.train.start_from}"}
-        before = None if overwrite and not _readable(folder) else read_graph_record(folder)
+        try:
+            before = read_graph_record(folder)
+        except RunError:
+            if not overwrite:
+                raise
+            before = None
         for key, what in kinds.items():
             if before is not None and getattr(before, key) == getattr(record, key):
                 continue
@@ -311,21 +316,13 @@ def begin(folder: Path, config: Config, record: GraphRecord, *, overwrite: bool)
                 "replace it with --overwrite, or choose another folder with --out"
             )
     files.write_text(folder / CONFIG, to_toml(config))
-    records.write_graph_record(folder / GRAPH, record)
-
-
-def _readable(folder: Path) -> bool:
-    try:
-        read_graph_record(folder)
-    except RunError:
-        return False
-    return True
+    records.write(folder / GRAPH, GraphRecord, record.model_dump())
 
 
 def clear(folder: Path) -> None:
     """Remove the files of a run, the settings last: until then the folder is a run folder."""
     for name in [*(name for name in FILES if name != CONFIG), CONFIG]:
-        _remove(folder / name)
+        files.remove(folder / name)
 
 
 def install(folder: Path) -> None:
@@ -338,23 +335,16 @@ def install(folder: Path) -> None:
     if not (new / MOVING).exists():
         files.write_text(new / MOVING, "\n".join(name for name in FILES if (new / name).exists()))
     complete = files.read_text(new / MOVING, "fit again with --overwrite").split("\n")
-    _remove(folder / ENVIRONMENT)
+    files.remove(folder / ENVIRONMENT)
     for name in FILES:
         if name not in complete:
-            _remove(folder / name)
+            files.remove(folder / name)
         elif name != ENVIRONMENT and (new / name).exists():
             if (new / name).is_dir():
-                _remove(folder / name)
+                files.remove(folder / name)
             (new / name).replace(folder / name)
     (new / ENVIRONMENT).replace(folder / ENVIRONMENT)
     shutil.rmtree(new)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 class Metrics:

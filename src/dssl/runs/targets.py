@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dssl.config.schema import ReadOptions
@@ -60,19 +61,20 @@ def read_target(file: Path, column: str, ids: pa.Array, *, id_column: str | None
     """
     if not column:
         raise RunError(f"name the column of {file} with the numbers: --target NAME")
-    table = open_columns(file, header=True, edges=False)
+    table = open_columns(file)
     choose_column(table, column, "target")
     key, _ = id_and_label(table, ReadOptions(id_column=id_column if id_column in table.names else None))
     rows = table.read({key: ids.type, column: pa.float64()})
     values = numbers_of(column, plain(rows[column], column))
     keys = plain(rows[key], key)
     if keys.type != ids.type:
-        keys = keys.cast(ids.type)
-    place = {node: at for at, node in enumerate(ids.to_pylist())}
+        try:
+            keys = keys.cast(ids.type)
+        except pa.ArrowInvalid:  # text that no node of the run can have
+            keys, ids = keys.cast(pa.string()), ids.cast(pa.string())
+    place = np.asarray(pc.index_in(keys, value_set=ids).fill_null(-1), np.int64)
     found = np.full(len(ids), np.nan)
-    for node, value in zip(keys.to_pylist(), values, strict=True):
-        if node in place:
-            found[place[node]] = value
+    found[place[place >= 0]] = values[place >= 0]
     if np.isnan(found).all():
         raise ProbeError(f"no id of {file} is a node of the run with a number in column {column!r}")
     return found

@@ -128,8 +128,7 @@ def fit(
     config = config.model_copy(update={"graph": with_full_paths(config.graph)})
     start = Path(config.train.start_from).resolve() if config.train.start_from else None
     if start is not None:
-        train_settings = config.train.model_copy(update={"start_from": str(start)})
-        config = config.model_copy(update={"train": train_settings})
+        config = config.model_copy(update={"train": config.train.model_copy(update={"start_from": str(start)})})
         if start == folder.resolve():
             raise RunError(f"{folder} is the run to start from; choose another folder with --out")
     if is_auto(config):
@@ -142,11 +141,7 @@ def fit(
                 stack.enter_context(run_folder.alone(folder))
                 place = run_folder.claim(folder, config, overwrite=overwrite)
         if distributed.count(int(first and run_folder.is_finished(place))):  # a kill came after the last epoch
-            if first:
-                (place / run_folder.CHECKPOINT).unlink(missing_ok=True)
-            if first and place != folder:
-                run_folder.install(folder)
-            return Outcome.of(folder) if first else Outcome(folder)
+            return _finish(place, folder) if first else Outcome(folder)
         with distributed.together():
             model = Embedder.from_config(config) if start is None else Embedder.load(start).continue_with(config)
             graph = read_graph(config.graph, encoding=None if start is None else model.inputs.encoding)
@@ -179,11 +174,16 @@ def fit(
         if later is not None:
             write_later(place, later, graph)
         made = environment.describe(command, started=started, resumed_at=model.epochs_ - len(model.metrics_))
-        records.write_environment(place / run_folder.ENVIRONMENT, made)
-        (place / run_folder.CHECKPOINT).unlink(missing_ok=True)
-        if place != folder:
-            run_folder.install(folder)
-        return Outcome.of(folder)
+        records.write(place / run_folder.ENVIRONMENT, Environment, made)
+        return _finish(place, folder)
+
+
+def _finish(place: Path, folder: Path) -> Outcome:
+    """Remove the checkpoint of a complete run, and let the run take the place of the old one."""
+    (place / run_folder.CHECKPOINT).unlink(missing_ok=True)
+    if place != folder:
+        run_folder.install(folder)
+    return Outcome.of(folder)
 
 
 def _store(model: Embedder, graph: Graph, folder: Path, record: GraphRecord) -> None:
@@ -217,7 +217,7 @@ def _store(model: Embedder, graph: Graph, folder: Path, record: GraphRecord) -> 
         "left_out": left_out,
         "factor_titles": titled,
     }
-    records.write_graph_record(folder / run_folder.GRAPH, record.model_copy(update=changes))
+    records.write(folder / run_folder.GRAPH, GraphRecord, record.model_dump() | changes)
 
 
 def evaluate(
@@ -300,7 +300,7 @@ def evaluate(
         result |= _link_results(task, model, model.embeddings_.values, "Links")
     for name, baseline in result.get("sanity", {}).items():
         baseline["title"] = NAMES.get(name, name)
-    found = records.write_evaluation(folder / run_folder.EVALUATION, result)
+    found = records.write(folder / run_folder.EVALUATION, Evaluation, result)
     on_stage("map")
     try:
         places = map_of(folder)
@@ -314,7 +314,7 @@ def evaluate(
         )
     except MissingExtraError as error:  # the evaluation itself needs no optional library
         found.setdefault("skipped", {})["map"] = str(error)
-        records.write_evaluation(folder / run_folder.EVALUATION, found)
+        records.write(folder / run_folder.EVALUATION, Evaluation, found)
     return found
 
 

@@ -36,7 +36,7 @@ def describe(command: str, *, started: datetime, resumed_at: int) -> dict[str, A
         "packages": {name: version(name) for name in _PACKAGES},
         "torch_build": torch_build(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "processor": _processor(),
+        "processor": _of_linux("/proc/cpuinfo", "model name") or platform.processor(),
         "cores": os.cpu_count(),
     }
 
@@ -65,11 +65,8 @@ def torch_build() -> str:
 
 def peak_memory() -> int:
     """Return the peak memory of this process so far, in bytes; 0 where the system does not report it."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        for line in status.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
+    if found := _of_linux("/proc/self/status", "VmHWM"):
+        return int(found.split()[0]) * 1024
     try:
         import resource
     except ImportError:  # Windows
@@ -98,10 +95,10 @@ def give_back() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _processor() -> str:
-    information = Path("/proc/cpuinfo")
-    if information.exists():
-        for line in information.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
+def _of_linux(file: str, name: str) -> str:
+    """The first value of a name in a file of the Linux kernel; empty without the file or the name."""
+    with suppress(OSError):
+        for line in Path(file).read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith(name):
                 return line.partition(":")[2].strip()
-    return platform.processor()
+    return ""

@@ -136,16 +136,17 @@ def _temporary(path: Path, stem: str, suffix: str) -> Path:
     for entry in path.parent.iterdir():
         found = pattern.fullmatch(entry.name)
         if found and (entry == own or not _alive(int(found[1]))):
-            _remove(entry)
+            with suppress(OSError):
+                remove(entry)
     return own
 
 
-def _remove(entry: Path) -> None:
-    with suppress(OSError):
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink(missing_ok=True)
+def remove(path: Path) -> None:
+    """Remove a file, a link, or a folder with its content, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _alive(process: int) -> bool:
