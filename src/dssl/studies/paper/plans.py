@@ -25,6 +25,7 @@ from dssl.studies.paper import numbers
 
 PLANETOID = ("cora", "citeseer", "pubmed")
 DIAL_SHARES = (0.25, 0.25, 0.5)  # train, validation and test on the synthetic graphs
+PUBLIC_WIDTH = 512  # columns of DSSL there
 SMALL = 6000  # nodes of the graphs that --quick keeps
 ABLATIONS: dict[str, dict[str, Any]] = {
     "full": {},
@@ -95,14 +96,14 @@ def factors(options: Options) -> list[Entry]:
 def published(options: Options) -> list[Entry]:
     """Every method with a recipe for the public splits of Planetoid: wide vectors, one split; PubMed has one seed.
 
-    Where the authors' code was run on random splits, the method has its width there.
+    DSSL has its defaults and 512 columns. Where the authors' code was run on random splits, a method has its width there.
     """
     public = [
         Entry(
             Job(
                 graph,
                 method,
-                {"recipe": f"{method}:{graph}-public", **_quick(options)},
+                {**settings, **_quick(options)},
                 seed=seed,
                 splits=1,
                 protocol="public",
@@ -112,7 +113,7 @@ def published(options: Options) -> list[Entry]:
         )
         for graph in graphs_of(options, PLANETOID)
         for method in method_names(options.methods)
-        if method in recipes() and f"{graph}-public" in read_recipe(method).names
+        if (settings := _public(method, graph))
         for seed in seeds_of(options, 1 if graph == "pubmed" else 3)
     ]
     random = [
@@ -134,6 +135,14 @@ def published(options: Options) -> list[Entry]:
         for seed in seeds_of(options, 3)
     ]
     return [*public, *random]
+
+
+def _public(method: str, graph: str) -> dict[str, Any]:
+    """Settings of a method for the public split of a graph; none without a recipe for it."""
+    if method == "dssl":
+        return {"dim": PUBLIC_WIDTH}
+    known = method in recipes() and f"{graph}-public" in read_recipe(method).names
+    return {"recipe": f"{method}:{graph}-public"} if known else {}
 
 
 def ablations(options: Options) -> list[Entry]:
