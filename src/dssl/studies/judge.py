@@ -81,21 +81,29 @@ def kept(
         any_key: whether the file may be that of other settings.
     """
     begun = time.perf_counter()
-    try:
-        content: Content = json.loads(path.read_text(encoding="utf-8"))
-        seconds, stored = content["seconds"], any_key or content["key"] == job.key
-    except (OSError, ValueError, KeyError, TypeError):
-        stored = False
-    if not stored:
+    stored = read_content(path, "" if any_key else job.key)
+    content = stored
+    if content is None:
         try:
             found = measure(job)
         except DsslError as error:
             return None, failed(job, error)
-        seconds = round(time.perf_counter() - begun, 2)
         content = {"key": job.key, "graph": job.graph, "settings": dict(job.settings), "seed": job.seed, **found}
-        content["seconds"] = seconds
+        content["seconds"] = round(time.perf_counter() - begun, 2)
         files.write_text(path, json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")
-    return content, Record(key=job.key, graph=job.graph, row=job.row, seed=job.seed, seconds=seconds, stored=stored)
+    record = Record(
+        key=job.key, graph=job.graph, row=job.row, seed=job.seed, seconds=content["seconds"], stored=stored is not None
+    )
+    return content, record
+
+
+def read_content(path: Path, key: str) -> Content | None:
+    """The stored content of the job with a key, or of any job without one; none if the file has no such content."""
+    try:
+        content: Content = json.loads(path.read_text(encoding="utf-8"))
+        return content if "seconds" in content and key in ("", content["key"]) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def perform_alone(job: Job) -> Record:

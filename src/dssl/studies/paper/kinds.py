@@ -8,7 +8,6 @@ training. A second study teaches a tenth of the kinds (`dssl.studies.paper.taugh
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,10 +26,11 @@ from dssl.runtime import files
 from dssl.studies import charts
 from dssl.studies.entries import QUICK
 from dssl.studies.experiments import Job
-from dssl.studies.judge import Content, kept
+from dssl.studies.judge import Content, kept, read_content
 from dssl.studies.paper import taught
 from dssl.studies.paper.plans import Options
 from dssl.studies.records import Record
+from dssl.studies.results_table import markdown_rows
 
 GRAPHS = ("python:rich", "python:networkx", "python:stdlib")
 TAUGHT = ("python:rich", "python:networkx", "python:optuna", "python:stdlib")
@@ -118,7 +118,7 @@ def write(options: Options, out: Path, on_record: Callable[[Job, Record], None],
     problems, paths = [], []
     for job in jobs(options):
         name = ("taught-" if job.row == "taught" else "") + f"{job.graph.replace(':', '-')}-{job.seed}.json"
-        if stored and not _known(out / "kinds" / name, job):
+        if stored and read_content(out / "kinds" / name, job.key) is None:
             continue
         content, record = kept(job, out / "kinds" / name, taught.measure if job.row == "taught" else measure)
         on_record(job, record)
@@ -137,13 +137,6 @@ def write(options: Options, out: Path, on_record: Callable[[Job, Record], None],
     return [path, *paths]
 
 
-def _known(path: Path, job: Job) -> bool:
-    try:
-        return bool(json.loads(path.read_text(encoding="utf-8"))["key"] == job.key)
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-
-
 def markdown(
     found: dict[str, list[Content]], learned: dict[str, list[Content]], problems: Sequence[str], *, quick: bool
 ) -> str:
@@ -158,23 +151,20 @@ def markdown(
     if quick:
         lines += ["", "**Made with `--quick`**: ten epochs, one seed. The numbers mean nothing."]
     for measure, title in (("ami", "Adjusted mutual information (0 for random groups)"), ("purity", "Purity")):
-        extra = {"chance": "chance"} if measure == "purity" else {}
-        columns = {**COLUMNS, **extra}
-        lines += ["", f"## {title}", "", "| graph | links | seeds | " + " | ".join(columns.values()) + " |"]
-        lines.append("| --- | --: | --: " + "| --: " * len(columns) + "|")
+        columns = COLUMNS | ({"chance": "chance"} if measure == "purity" else {})
+        rows = []
         for graph, each in found.items():
             cells = [_cell([one["rows"][name][measure] for one in each if name in one["rows"]]) for name in columns]
-            lines.append(f"| {graph} | {each[0]['links']:,} | {len(each)} | " + " | ".join(cells) + " |")
+            rows.append([graph, f"{each[0]['links']:,}", str(len(each)), *cells])
+        header = ["graph", "links", "seeds", *columns.values()]
+        lines += ["", f"## {title}", "", *markdown_rows(header, rows, align="lr")]
     lines += ["", "![Links by factor and kind](kinds.svg)"] if found else []
     lines += taught.table(learned, _cell) if learned else []
     for graph, each in found.items():
-        lines += ["", f"## Links of {graph} by factor and kind, seed {each[0]['seed']}", ""]
-        lines += [
-            "| factor | " + " | ".join(each[0]["names"]) + " |",
-            "| --- " + "| --: " * len(each[0]["names"]) + "|",
-        ]
-        named = zip(each[0]["factors"], each[0]["table"], strict=True)
-        lines += [f"| {name} | " + " | ".join(f"{n:,}" for n in row) + " |" for name, row in named]
+        first = each[0]
+        rows = [[name, *(f"{n:,}" for n in row)] for name, row in zip(first["factors"], first["table"], strict=True)]
+        lines += ["", f"## Links of {graph} by factor and kind, seed {first['seed']}", ""]
+        lines += markdown_rows(["factor", *first["names"]], rows, align="lr")
     lines += ["", *problems] if problems else []
     return "\n".join(lines) + "\n"
 

@@ -15,7 +15,7 @@ from dssl.data.load import load
 from dssl.graph import statistics as graph_statistics
 from dssl.studies.entries import AS_PRINTED, PAPER_TERMS, SANITY, TRAINED, Printed, Results, cells
 from dssl.studies.paper import numbers
-from dssl.studies.paper.authors_code import OnPublicSplits, OnRandomSplits
+from dssl.studies.paper.authors_code import on_public_splits, on_random_splits
 from dssl.studies.paper.plans import (
     ABLATION_GRAPHS,
     ABLATIONS,
@@ -130,24 +130,16 @@ def summary(options: Options, results: Results) -> Table:
 
 def published(options: Options, results: Results) -> Table:
     """Accuracy on the public splits of Planetoid, next to the published accuracy of each method."""
+    headers = {method: read_recipe(method).header for method in dict.fromkeys(entry.column for entry, _ in results)}
     printed = {
-        (graph, method): (value, 0.0)
-        for method in dict.fromkeys(entry.column for entry, _ in results)
-        for graph, value in read_recipe(method).header.published.items()
+        (graph, method): (value, 0.0) for method, header in headers.items() for graph, value in header.published.items()
     }
-    authors = {
-        (graph, method): pair
-        for method in dict.fromkeys(entry.column for entry, _ in results)
-        for graph, pair in read_recipe(method).header.authors.items()
-    }
-    wide = {
-        (graph, method): pair
-        for method in dict.fromkeys(entry.column for entry, _ in results)
-        for graph, pair in read_recipe(method).header.wide.items()
-    }
+    authors = {(graph, method): pair for method, header in headers.items() for graph, pair in header.authors.items()}
+    wide = {(graph, method): pair for method, header in headers.items() for graph, pair in header.wide.items()}
+    found = cells(results, "accuracy", printed)
     table = _of_graphs(
         options,
-        cells(results, "accuracy", printed),
+        found,
         "The public splits of Planetoid, accuracy in percent",
         "Twenty labelled nodes per class train the linear probe, 500 choose its strength and scaling, 1,000 test it. "
         "Settings are those of `METHOD:GRAPH-public`: wide vectors, as in the methods' own papers. `dssl recipes` "
@@ -155,7 +147,7 @@ def published(options: Options, results: Results) -> Table:
         [],
         PLANETOID,
     )
-    return replace(table, comparisons=[OnPublicSplits(authors), OnRandomSplits(wide)])
+    return replace(table, sections=[*on_public_splits(authors, found), *on_random_splits(wide, found)])
 
 
 def factors(options: Options, results: Results) -> Table:
@@ -174,8 +166,7 @@ def factors(options: Options, results: Results) -> Table:
         }
         for name, value in figures.items():
             if value is not None:
-                key = entry.row, name
-                found[key] = Cell((*found[key].values, (value,)) if key in found else ((value,),))
+                found[entry.row, name] = found.get((entry.row, name), Cell(())).plus((value,))
     remarks = [
         f"{graph}: {name} is {cell.mean:.2f}, outside {BARS[name][0]:g} to {BARS[name][1]:g}."
         for (graph, name), cell in found.items()
