@@ -141,7 +141,7 @@ def splits_of(job: Job, labels: str | None = None) -> Sequence[Split]:
         job: the job.
         labels: another label budget than the job's.
     """
-    graph = _read(job.graph, _options(job))
+    graph = _read(_options(job))
     if graph.y is None or not job.splits:
         return []
     protocol = Protocol(
@@ -160,21 +160,19 @@ def graph_of(job: Job) -> tuple[Graph, LinkTask | None]:
 
     Links are held out without their direction, unless the job reads it.
     """
-    options = ReadOptions(source=job.graph, **dict(_options(job)))
-    graph = _read(job.graph, _options(job))
+    options = _options(job)
+    graph = _read(options)
     if not job.hide_links:
         return links(graph, directed=True, self_loops="remove"), None
     task = link_prediction.hold_out(links(graph, directed=options.directed, self_loops="remove"), seed=job.split_seed)
     return task.graph, task
 
 
-def _options(job: Job) -> tuple[tuple[str, Any], ...]:
-    return tuple((name, value) for name, value in job.read.items() if name != "stamp")
+def _options(job: Job) -> ReadOptions:
+    return ReadOptions(source=job.graph, **{name: value for name, value in job.read.items() if name != "stamp"})
 
 
-@lru_cache(maxsize=2)
-def _read(source: str, read: tuple[tuple[str, Any], ...]) -> Graph:
-    return read_graph(ReadOptions(source=source, **dict(read)))
+_read = lru_cache(maxsize=2)(read_graph)
 
 
 def _train(job: Job) -> Result:

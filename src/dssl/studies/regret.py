@@ -90,19 +90,11 @@ def rows() -> list[Row]:
             if method in ON_TOPICS:
                 found.append(Row(f"{method}, topics", {"features": "topics"}, method=method))
     for width in (WIDTH, 256):
+        size = {"dim": width, "width": width}
         for name in ("raw", "row-scaled", "smoothed", "adjacency", "spectral", "hops", "blocks"):
-            size = {"dim": width, "width": width}
             found.append(Row(f"{name} {width}", size, baseline=name, links=width <= MOST_LINKED))
-        directed = {"directed": True}
-        found.append(
-            Row(
-                f"directed-adjacency {width}",
-                {"dim": width, "width": width},
-                baseline="directed-adjacency",
-                read=directed,
-                links=False,
-            )
-        )
+        name, directed = "directed-adjacency", {"directed": True}
+        found.append(Row(f"{name} {width}", size, baseline=name, read=directed, links=False))
     return [*found, Row("all blocks", {"dim": 256}, baseline="blocks", links=False)]
 
 

@@ -19,10 +19,9 @@ from dssl.graph.statistics import neighborhood_similarity
 from dssl.model.estimator import Embedder
 from dssl.rng import stream
 from dssl.studies import charts
-from dssl.studies.entries import QUICK
 from dssl.studies.experiments import Job
 from dssl.studies.judge import Content
-from dssl.studies.paper.plans import Options
+from dssl.studies.paper.plans import Options, quick_settings
 from dssl.studies.results_table import Page
 
 EGO_DEGREES = (4, 10)  # of the node in the middle of a drawn neighbourhood
@@ -32,7 +31,7 @@ SAMPLE = 120  # nodes of a map of similarities
 
 def study_job(graph: str, options: Options) -> Job:
     """The default preset; the principal components next to its trained columns have no part in the factors."""
-    return Job(graph, "factors", QUICK if options.quick else {}, splits=0)
+    return Job(graph, "factors", quick_settings(options), splits=0)
 
 
 def study(job: Job) -> Content:

@@ -17,11 +17,11 @@ from dssl.config.fields import locate, values
 from dssl.config.resolve import resolve
 from dssl.data.datasets import available
 from dssl.studies import charts
-from dssl.studies.entries import PAPER_TERMS, QUICK, Entry, Results
+from dssl.studies.entries import PAPER_TERMS, Entry, Results
 from dssl.studies.experiments import Job
 from dssl.studies.judge import kept
 from dssl.studies.paper import factor_figures
-from dssl.studies.paper.plans import BASES, Options, for_graph, graphs_of, seeds_of, splits_of
+from dssl.studies.paper.plans import BASES, Options, for_graph, graphs_of, quick_settings, seeds_of, splits_of
 from dssl.studies.records import Record
 from dssl.studies.results_table import OUTDATED, Cell, Page
 
@@ -155,7 +155,7 @@ def line_jobs(line: Line, graph: str, options: Options) -> list[tuple[float, Job
 
     The base configuration is the same job in all lines, and the full model of Table 2: it is trained once.
     """
-    base = {**for_graph(BASES[line.base], graph), **(QUICK if options.quick else {})}
+    base = {**for_graph(BASES[line.base], graph), **quick_settings(options)}
     known = values(resolve(base))
     own = known[locate(line.setting)]
     tried = sorted({*line.values, own})

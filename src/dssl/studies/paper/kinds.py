@@ -24,11 +24,10 @@ from dssl.graph.link_mixture import LinkGroups
 from dssl.model.estimator import Embedder
 from dssl.runtime import files
 from dssl.studies import charts
-from dssl.studies.entries import QUICK
 from dssl.studies.experiments import Job
 from dssl.studies.judge import Content, kept, read_content
 from dssl.studies.paper import taught
-from dssl.studies.paper.plans import Options
+from dssl.studies.paper.plans import Options, quick_settings
 from dssl.studies.records import Record
 from dssl.studies.results_table import markdown_rows
 
@@ -51,10 +50,9 @@ def jobs(options: Options) -> list[Job]:
     wanted = options.datasets or (GRAPHS[:1] if options.quick else GRAPHS)
     learned = options.datasets or (TAUGHT[:1] if options.quick else TAUGHT)
     seeds = range(1 if options.quick else options.seeds or 5)
-    quick = QUICK if options.quick else {}
     settings = {"kinds": {"num_factors": FACTORS, "distillation_weight": WEIGHT}, "taught": taught.SETTINGS}
     return [
-        Job(graph, row, {**settings[row], **quick}, seed=seed, splits=0)
+        Job(graph, row, {**settings[row], **quick_settings(options)}, seed=seed, splits=0)
         for row, graphs in (("kinds", wanted), ("taught", learned))
         for graph in graphs
         for seed in seeds
