@@ -55,15 +55,10 @@ def setting(
     search: Search | None = None,
     **bounds: Any,
 ) -> Any:
-    """Declare a setting of a section.
+    """Declare a setting of a section, with its `Marks`.
 
-    Args:
-        default: the default value.
-        help: a noun phrase and a full stop, with the unit and the paper's symbol in brackets.
-        scope: see `Marks`.
-        encoder_only: see `Marks`.
-        search: see `Marks`.
-        bounds: constraints of `pydantic.Field`, such as ``ge=1``.
+    The help is a noun phrase and a full stop, with the unit and the paper's symbol in brackets. Bounds are constraints
+    of `pydantic.Field`, such as ``ge=1``.
     """
     extra: Any = {"marks": Marks(scope, encoder_only, search)}
     return Field(default=default, description=help, json_schema_extra=extra, **bounds)
@@ -153,14 +148,7 @@ def encoder_traits(
 ) -> Traits:
     """Return the traits of a method that trains an encoder.
 
-    Args:
-        name: see `Traits`.
-        home: see `Traits`.
-        citation: see `Traits`.
-        encoder: its own defaults of ``encoder.*``.
-        train: its own defaults of ``train.*``.
-        scales: see `Traits`.
-        revision: see `Traits`.
+    ``encoder`` and ``train`` are its own defaults of ``encoder.*`` and ``train.*``; see `Traits` for the others.
     """
     return Traits(
         name,
@@ -181,14 +169,7 @@ def table_traits(
 ) -> Traits:
     """Return the traits of a method that trains a vector per node of the fitted graph, from its edges alone.
 
-    Args:
-        name: see `Traits`.
-        home: see `Traits`.
-        citation: see `Traits`.
-        scales: see `Traits`.
-        epochs: its own default of ``train.epochs``.
-        weighted: see `Traits`.
-        revision: see `Traits`.
+    ``epochs`` is its own default of ``train.epochs``; see `Traits` for the others.
     """
     return Traits(
         name,
