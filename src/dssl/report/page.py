@@ -202,7 +202,8 @@ def _names(found: Sequence[Facts]) -> list[str]:
     depth = next(
         depth for depth in range(1, max(map(len, parts)) + 1) if len({part[-depth:] for part in parts}) == len(parts)
     )
-    return [of.short("/".join(part[-depth:])) for part in parts]
+    names = [of.short("/".join(part[-depth:])) for part in parts]
+    return names if len(set(names)) == len(names) else [f"{at}: {name}" for at, name in enumerate(names, start=1)]
 
 
 def _with_baseline(scores: Mapping[str, Any], found: Sequence[Facts]) -> dict[str, Any]:
