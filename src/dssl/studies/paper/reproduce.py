@@ -158,7 +158,7 @@ def plan_regret(options: Options) -> list[Entry]:
     for budget in options.budgets:
         if budget not in regret.MEASURES:
             raise ConfigError(f"unknown budget {budget!r}; use {', '.join(regret.MEASURES)}")
-    wanted = list(options.datasets) or plans.graphs_of(replace(options, datasets=()), regret.graphs())
+    wanted = list(options.datasets) or plans.graphs_of(options, regret.graphs())
     return regret.plan(wanted, options.rows, seeds=options.seeds, quick=options.quick)
 
 
