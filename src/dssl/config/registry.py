@@ -55,10 +55,15 @@ def setting(
     search: Search | None = None,
     **bounds: Any,
 ) -> Any:
-    """Declare a setting of a section, with its `Marks`.
+    """Declare a setting of a section.
 
-    The help is a noun phrase and a full stop, with the unit and the paper's symbol in brackets. Bounds are constraints
-    of `pydantic.Field`, such as ``ge=1``.
+    Args:
+        default: the default value.
+        help: a noun phrase and a full stop, with the unit and the paper's symbol in brackets.
+        scope: see `Marks`.
+        encoder_only: see `Marks`.
+        search: see `Marks`.
+        bounds: constraints of `pydantic.Field`, such as ``ge=1``.
     """
     extra: Any = {"marks": Marks(scope, encoder_only, search)}
     return Field(default=default, description=help, json_schema_extra=extra, **bounds)

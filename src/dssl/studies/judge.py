@@ -54,8 +54,8 @@ def perform(job: Job) -> Record:
     place = environment.describe("", started=started, resumed_at=0)
     return Record(
         key=job.key,
-        **_plain({name: value for name, value in asdict(job).items() if name != "views"}),
-        **_plain(result),
+        **plain({name: value for name, value in asdict(job).items() if name != "views"}),
+        **plain(result),
         seconds=round(time.perf_counter() - begun, 2),
         peak_memory_mb=place["peak_memory_mb"],
         date=place["started"],
@@ -125,7 +125,7 @@ def holds(record: Record, job: Job) -> bool:
     """
     if record.resolved is None:
         return True
-    now = _plain(values(resolve({"seed": job.seed, **job.settings})))
+    now = plain(values(resolve({"seed": job.seed, **job.settings})))
     changed = {path for path, value in record.resolved.items() if path in now and now[path] != value}
     limit = "train.in_memory_nodes"
     nodes = DATASETS[job.graph].figures.nodes if job.graph in DATASETS else None
@@ -280,13 +280,12 @@ def factorwise(model: Embedder, graph: Graph, columns: NDArray[np.float32]) -> N
     return np.hstack([columns, factor_analysis.factor_means(means, found.links, columns)])
 
 
-def _class_similarity(nodes: NDArray[np.float32], graph: Graph) -> dict[str, float | None]:
-    """Whether classes that link in similar ways have similar factors (section 4.4 of the paper), where defined."""
-    both = {
+def _class_similarity(nodes: NDArray[np.float32], graph: Graph) -> dict[str, float]:
+    """Whether classes that link in similar ways have similar factors (section 4.4 of the paper); NaN if not defined."""
+    return {
         "with_diagonal": factor_analysis.similarity_correlation(graph, nodes),
         "without_diagonal": factor_analysis.similarity_correlation(graph, nodes, diagonal=False),
     }
-    return {name: None if math.isnan(value) else value for name, value in both.items()}
 
 
 def _resolved(config: Config) -> dict[str, Any]:
@@ -295,12 +294,14 @@ def _resolved(config: Config) -> dict[str, Any]:
     return {path: value for path, value in values(config).items() if path.startswith(own) and value is not None}
 
 
-def _plain(value: Any) -> Any:
-    """Numbers of NumPy as Python's, rounded to six digits, so that records stay small."""
+def plain(value: Any) -> Any:
+    """Values as JSON has them: numbers rounded to six digits, so that records stay small, none if not finite."""
     if isinstance(value, Mapping):
-        return {str(name): _plain(part) for name, part in value.items()}
+        return {str(name): plain(part) for name, part in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
     if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    if hasattr(value, "item"):
-        value = value.item()
-    return round(value, 6) if isinstance(value, float) else value
+        return [plain(part) for part in value]
+    if isinstance(value, float):
+        return round(value, 6) if math.isfinite(value) else None
+    return value

@@ -27,7 +27,7 @@ from dssl.studies import charts
 from dssl.studies.experiments import Job
 from dssl.studies.judge import Content, kept, read_content
 from dssl.studies.paper import taught
-from dssl.studies.paper.plans import Options, quick_settings
+from dssl.studies.paper.plans import Options, quick_settings, seeds_of
 from dssl.studies.records import Record
 from dssl.studies.results_table import markdown_rows
 
@@ -49,13 +49,12 @@ def jobs(options: Options) -> list[Job]:
     """Return a job for each graph and seed of both studies: agreement without kinds, and kinds taught."""
     wanted = options.datasets or (GRAPHS[:1] if options.quick else GRAPHS)
     learned = options.datasets or (TAUGHT[:1] if options.quick else TAUGHT)
-    seeds = range(1 if options.quick else options.seeds or 5)
     settings = {"kinds": {"num_factors": FACTORS, "distillation_weight": WEIGHT}, "taught": taught.SETTINGS}
     return [
         Job(graph, row, {**settings[row], **quick_settings(options)}, seed=seed, splits=0)
         for row, graphs in (("kinds", wanted), ("taught", learned))
         for graph in graphs
-        for seed in seeds
+        for seed in seeds_of(options, 5)
     ]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+from scipy.special import entr
 
 from dssl.config.methods import METHODS
 from dssl.config.recipes import read_recipe
@@ -56,8 +57,7 @@ def clustering(options: Options, results: Results) -> Table:
     found = cells(results, "nmi", _printed(numbers.CLUSTERING, dssl=PAPER_TERMS))
     remarks = []
     for (graph, column), cell in found.items():
-        labels = _two_classes(graph)
-        if column == PAPER_TERMS and cell.printed and labels is not None:
+        if column == PAPER_TERMS and cell.printed and (labels := _two_classes(graph)) is not None:
             accuracy = numbers.CLASSIFICATION["dssl"][graph][0] / 100
             bound = 100 * nmi_of_errors(labels, accuracy)
             remarks.append(
@@ -80,10 +80,10 @@ def nmi_of_errors(share: float, accuracy: float) -> float:
     >>> nmi_of_errors(0.5, 1.0), round(nmi_of_errors(0.5, 0.7), 3)
     (1.0, 0.119)
     """
-    table = [[share * accuracy, share * (1 - accuracy)], [(1 - share) * (1 - accuracy), (1 - share) * accuracy]]
-    rows, columns = [sum(row) for row in table], [sum(column) for column in zip(*table, strict=True)]
-    joint, first, second = (_entropy(part) for part in ([*table[0], *table[1]], rows, columns))
-    return (first + second - joint) / ((first + second) / 2)
+    table = np.outer([share, 1 - share], [accuracy, 1 - accuracy])
+    table[1] = table[1, ::-1]
+    joint, first, second = (entr(part).sum() for part in (table, table.sum(axis=1), table.sum(axis=0)))
+    return float((first + second - joint) / ((first + second) / 2))
 
 
 def _verdict(graph: str, cells: Mapping[tuple[str, str], Cell]) -> str:
@@ -319,7 +319,3 @@ def _two_classes(graph: str) -> float | None:
     y = load(graph).y
     counts = np.bincount(y[y >= 0]) if y is not None else np.zeros(0)
     return float(counts.max() / counts.sum()) if (counts > 0).sum() == 2 else None
-
-
-def _entropy(fractions: Sequence[float]) -> float:
-    return -math.fsum(value * math.log(value) for value in fractions if value > 0)
