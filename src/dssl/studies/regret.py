@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 
 from dssl.config.methods import METHODS
-from dssl.config.resolve import resolve
 from dssl.data.catalogue import DATASETS
 from dssl.data.datasets import available
 from dssl.data.load import load
-from dssl.errors import ConfigError, DsslError, nearest
+from dssl.errors import ConfigError, nearest
 from dssl.evaluation.splits import SHARES
 from dssl.studies.entries import QUICK, QUICK_SPLITS, Entry, Results, method_settings
 from dssl.studies.experiments import Job
@@ -110,19 +109,6 @@ def chosen_rows(asked: Sequence[str]) -> list[Row]:
     return [row for row in every if {row.name, row.method, row.baseline} & set(asked)]
 
 
-def possible(row: Row, graph: str) -> bool:
-    """Whether the settings of a row exist: some are of later versions of the package."""
-    try:
-        resolve(_settings(row, graph)) if not row.baseline else None
-    except DsslError:
-        return False
-    return True
-
-
-def _settings(row: Row, graph: str) -> dict[str, Any]:
-    return {**(method_settings(row.method, graph) if row.method else {}), **row.settings}
-
-
 def graphs() -> tuple[str, ...]:
     """Every published graph on this machine, and the synthetic ones of Table 7."""
     return (*(name for name in DATASETS if available(name)), *DIAL)
@@ -144,9 +130,8 @@ def plan(
     for source in sources:
         budgets, splits = _budgets(source), QUICK_SPLITS if quick else 10
         for row in wanted:
-            if not possible(row, source):
-                continue
-            settings = {**_settings(row, source), **(QUICK if quick and row.trained else {})}
+            own = method_settings(row.method, source) if row.method else {}
+            settings = {**own, **row.settings, **(QUICK if quick and row.trained else {})}
             wide = settings.get("dim", WIDTH) > WIDTH
             slow = source in LARGEST and (row.method or "dssl") not in FAST
             once = quick or wide or slow or "features" in row.settings
