@@ -156,23 +156,23 @@ def _run_page(facts: Facts, on_stage: Callable[[str], None]) -> str:
 def _comparison_page(found: Sequence[Facts], on_stage: Callable[[str], None]) -> str:
     on_stage("page")
     page = Page()
-    names = _names(found)
-    trainings = {name: facts.records for name, facts in zip(names, found, strict=True)}
+    named = dict(zip(_names(found), found, strict=True))
+    trainings = {name: facts.records for name, facts in named.items()}
     curves = []
     for name, title, words, _ in charts.recorded(record for facts in found for record in facts.records):
         chart = charts.lines(trainings, name)
         if chart is not None and len(chart["lines"]) > 1:
             curves.append({"at": page.chart(chart), "title": title, "words": words})
-    looks = {name: at for at, name in enumerate(names)}
+    looks = {name: at for at, name in enumerate(named)}
     scores = {
         name: _score(facts.evaluation["probe"], _measure(facts))
-        for name, facts in zip(names, found, strict=True)
+        for name, facts in named.items()
         if "probe" in facts.evaluation
     }
     measures = {_measure(facts) for facts in found if "probe" in facts.evaluation}
     return page.render(
         "comparison.html",
-        runs=[_row(name, facts) for name, facts in zip(names, found, strict=True)],
+        runs=[_row(name, facts, scores.get(name)) for name, facts in named.items()],
         scores=page.chart(charts.intervals(_with_baseline(scores, found), looks)) if scores else None,
         measure=(measures.pop() if len(measures) == 1 else "score").replace("_", " "),
         one_graph=len({facts.summary.get("name") for facts in found}) == 1,
@@ -184,14 +184,13 @@ def _comparison_page(found: Sequence[Facts], on_stage: Callable[[str], None]) ->
     )
 
 
-def _row(name: str, facts: Facts) -> dict[str, Any]:
-    worst = next((verdict for verdict in of.verdicts(facts) if verdict.state == "look"), None)
+def _row(name: str, facts: Facts, score: ScoreRecord | None) -> dict[str, Any]:
     return {
         "name": name,
         "facts": facts,
-        "score": _score(facts.evaluation["probe"], _measure(facts)) if "probe" in facts.evaluation else None,
+        "score": score,
         "best": _best_baseline(facts),
-        "worst": worst,
+        "worst": next((verdict for verdict in of.verdicts(facts) if verdict.state == "look"), None),
         "epochs": int(facts.last.get("epoch") or 0),
     }
 

@@ -250,6 +250,18 @@ def _figure(cell: Cell | None) -> str:
     return f"{ours} (paper {cell.printed[0]:,g})"
 
 
+def mean_and_range(values: Sequence[float]) -> str:
+    """Mean of some values with their range, if that is visible; a dash without values.
+
+    >>> mean_and_range([0.5, 0.6]), mean_and_range([0.5]), mean_and_range([])
+    ('0.55 (0.50 to 0.60)', '0.50', '–')
+    """
+    if not values:
+        return "–"
+    low, high, text = min(values), max(values), f"{statistics.fmean(values):.2f}"
+    return text if high - low < 5e-3 else f"{text} ({low:.2f} to {high:.2f})"
+
+
 def deviation(values: Sequence[float]) -> float:
     """Standard deviation of a sample; 0 for one value."""
     return statistics.stdev(values) if len(values) > 1 else 0.0

@@ -29,7 +29,7 @@ from dssl.studies.judge import Content, kept, read_content
 from dssl.studies.paper import taught
 from dssl.studies.paper.plans import Options, quick_settings, seeds_of
 from dssl.studies.records import Record
-from dssl.studies.results_table import markdown_rows
+from dssl.studies.results_table import markdown_rows, mean_and_range
 
 GRAPHS = ("python:rich", "python:networkx", "python:stdlib")
 TAUGHT = ("python:rich", "python:networkx", "python:optuna", "python:stdlib")
@@ -151,12 +151,13 @@ def markdown(
         columns = COLUMNS | ({"chance": "chance"} if measure == "purity" else {})
         rows = []
         for graph, each in found.items():
-            cells = [_cell([one["rows"][name][measure] for one in each if name in one["rows"]]) for name in columns]
+            values = ([one["rows"][name][measure] for one in each if name in one["rows"]] for name in columns)
+            cells = map(mean_and_range, values)
             rows.append([graph, f"{each[0]['links']:,}", str(len(each)), *cells])
         header = ["graph", "links", "seeds", *columns.values()]
         lines += ["", f"## {title}", "", *markdown_rows(header, rows, align="lr")]
     lines += ["", "![Links by factor and kind](kinds.svg)"] if found else []
-    lines += taught.table(learned, _cell) if learned else []
+    lines += taught.table(learned) if learned else []
     for graph, each in found.items():
         first = each[0]
         rows = [[name, *(f"{n:,}" for n in row)] for name, row in zip(first["factors"], first["table"], strict=True)]
@@ -164,10 +165,3 @@ def markdown(
         lines += markdown_rows(["factor", *first["names"]], rows, align="lr")
     lines += ["", *problems] if problems else []
     return "\n".join(lines) + "\n"
-
-
-def _cell(values: Sequence[float]) -> str:
-    if not values:
-        return "–"
-    text = f"{np.mean(values):.2f}"
-    return text if np.ptp(values) < 5e-3 else f"{text} ({min(values):.2f} to {max(values):.2f})"
