@@ -107,8 +107,8 @@ def search(
         on_trial: called after each trial with how many there are, its value (none if it failed) and the best so far.
     """
     require("optuna", extra="tune")
-    if select not in get_args(Select):
-        choices = get_args(Select)
+    choices = get_args(Select)
+    if select not in choices:
         raise ConfigError(f"unknown criterion {select!r}{nearest(select, choices)}; use one of {', '.join(choices)}")
     if trials < 1 or workers < 1:
         raise ConfigError(f"{trials} trials by {workers} workers cannot be; give at least one of each")

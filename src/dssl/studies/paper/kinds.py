@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dssl import rng
 from dssl.config.resolve import resolve
@@ -86,20 +87,24 @@ def _held_out(graph: Graph, config: Any, seed: int) -> dict[str, float]:
     )[1]
     draw = rng.stream(seed, "held-out kinds").random(int(pairs.max()) + 1)
     hidden = draw[pairs] < HELD_OUT
-    fewer = Graph.from_edges(
-        start[~hidden],
-        end[~hidden],
+    found = Embedder.from_config(config).fit(without(graph, hidden)).factors(graph)
+    place = {(int(i), int(j)): row for row, (i, j) in enumerate(zip(found.source, found.target, strict=True))}
+    wanted = np.flatnonzero(hidden & (graph.kinds >= 0) & (start != end))
+    rows = [place[int(start[arc]), int(end[arc])] for arc in wanted]
+    return scores(found.links[rows].argmax(axis=1), graph.kinds[wanted])
+
+
+def without(graph: Graph, hidden: NDArray[np.bool_]) -> Graph:
+    """Return the graph without some arcs, and without its labels and kinds."""
+    return Graph.from_edges(
+        graph.sources()[~hidden],
+        graph.indices[~hidden],
         num_nodes=graph.num_nodes,
         directed=graph.directed,
         ids=graph.ids,
         x=graph.x,
         name=graph.name,
     )
-    found = Embedder.from_config(config).fit(fewer).factors(graph)
-    place = {(int(i), int(j)): row for row, (i, j) in enumerate(zip(found.source, found.target, strict=True))}
-    wanted = np.flatnonzero(hidden & (graph.kinds >= 0) & (start != end))
-    rows = [place[int(start[arc]), int(end[arc])] for arc in wanted]
-    return scores(found.links[rows].argmax(axis=1), graph.kinds[wanted])
 
 
 def write(options: Options, out: Path, on_record: Callable[[Job, Record], None], *, stored: bool = False) -> list[Path]:
