@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 
 import dssl
-from dssl.studies import charts
+from dssl.evaluation.pictures import look, new_figure, save
 
 MEASURES = {
     "local": "local loss: how far neighbours are from their prediction",
@@ -17,6 +17,24 @@ MEASURES = {
     "posterior_entropy": "entropy of a link's posterior, share of ln K",
     "factor_usage_max": "share of the most used factor",
 }
+
+
+def draw(runs: dict[str, list[dict[str, float]]], path: Path, *, title: str) -> None:
+    """A panel for each measure, with a line over the epochs for each training."""
+    figure, _ = new_figure(8, 5.2, panels=False)
+    for at, (name, words) in enumerate(MEASURES.items()):
+        axes = figure.add_subplot(2, 2, at + 1)
+        for number, (run, records) in enumerate(runs.items()):
+            points = [(record["epoch"], record[name]) for record in records if name in record]
+            axes.plot(*zip(*points, strict=True), color=look(number)[0], lw=1.4, label=run)
+        axes.set_title(words, fontsize=8)
+        axes.set_ylim(bottom=0)
+        axes.grid(linewidth=0.3)
+        axes.tick_params(labelsize=7)
+        if not at:
+            axes.legend(fontsize=7)
+    figure.suptitle(title, fontsize=9)
+    save(figure, path)
 
 
 def main() -> None:
@@ -31,7 +49,7 @@ def main() -> None:
         model = dssl.Embedder(preset=preset, epochs=options.epochs).fit(graph)
         runs[f"preset = {preset}"] = model.metrics_
         print(preset, {name: round(model.metrics_[-1][name], 3) for name in MEASURES}, *model.warnings_, sep="\n  ")
-    charts.comparison(runs, MEASURES, options.out, title=f"{options.graph}, {options.epochs} epochs")
+    draw(runs, options.out, title=f"{options.graph}, {options.epochs} epochs")
 
 
 if __name__ == "__main__":

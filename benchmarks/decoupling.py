@@ -16,11 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from dssl.cli.progress import Progress
 from dssl.runtime import files
 from dssl.studies import experiments
 from dssl.studies.experiments import Job
 from dssl.studies.records import Record, View
 from dssl.studies.records import records as read_records
+from dssl.studies.results_table import markdown_rows
 
 OFF = {"local_weight": 0.0, "global_weight": 0.0, "entropy_weight": 0.0, "balance_weight": 0.0}
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -101,13 +103,7 @@ def tables(records: list[Record]) -> str:
     graphs.sort(key=lambda name: order.index(name) if name in order else len(order))
     rows = [name for name in (*VARIANTS, *REMOVED) if any(record.row == name for record in records)]
     for title, measure in MEASURES.items():
-        text += [
-            "",
-            f"## {title}",
-            "",
-            "| graph | seeds | " + " | ".join(rows) + " |",
-            "| --- " * (2 + len(rows)) + "|",
-        ]
+        body = []
         for graph in graphs:
             values = {
                 name: {
@@ -122,7 +118,8 @@ def tables(records: list[Record]) -> str:
             for name in rows[1:]:
                 both = sorted(full.keys() & values[name].keys())
                 cells.append(difference([values[name][seed] - full[seed] for seed in both], len(full)))
-            text.append("| " + " | ".join(cells) + " |")
+            body.append(cells)
+        text += ["", f"## {title}", "", *markdown_rows(["graph", "seeds", *rows], body)]
     return "\n".join(text) + "\n"
 
 
@@ -155,15 +152,9 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=0)
     options = parser.parse_args()
     todo = jobs(options.graphs, options.seeds, options.variants)
-    done = 0
-
-    def show(job: Job, record: Record) -> None:
-        nonlocal done
-        done += 1
-        what = record.error or f"{record.seconds:.0f} s"
-        print(f"{done}/{len(todo)} {job.graph} {job.row} seed {job.seed}: {what}", flush=True)
-
-    experiments.run(todo, options.out, workers=options.workers, on_record=show)
+    with Progress("decoupling", quiet=False) as shown:
+        shown.plan(len(todo))
+        experiments.run(todo, options.out, workers=options.workers, on_record=shown.record)
     text = tables(read_records(options.out))
     files.write_text(options.out.with_suffix(".md"), text)
     print(text)

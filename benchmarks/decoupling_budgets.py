@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from dssl.cli.progress import Progress
 from dssl.runtime import files
 from dssl.studies import experiments
 from dssl.studies.experiments import Job
@@ -114,11 +115,9 @@ def main() -> None:
         for job in jobs(options.graphs, options.seeds, options.variants)
         if job.row != "closed form" or job.seed == 0
     ]
-
-    def show(job: Job, record: Record) -> None:
-        print(f"{job.graph} {job.row} seed {job.seed}: {record.error or f'{record.seconds:.0f} s'}", flush=True)
-
-    experiments.run(todo, options.out, workers=options.workers, on_record=show)
+    with Progress("budgets", quiet=False) as shown:
+        shown.plan(len(todo))
+        experiments.run(todo, options.out, workers=options.workers, on_record=shown.record)
     files.write_text(options.out.with_suffix(".md"), tables(read_records(options.out)))
 
 

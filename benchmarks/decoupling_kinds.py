@@ -21,23 +21,11 @@ from sklearn.metrics import roc_auc_score
 from dssl import DSSL, load
 from dssl.graph import Graph
 from dssl.runtime import files
+from dssl.studies.paper.kinds import without
 
 HIDDEN = 0.2
 NEGATIVES = 50  # of each hidden link; with one, rare kinds had fifteen negatives and an AUC of exactly 1
 VARIANTS = {"factors": {}, "no factors": {"inference": "uniform", "shift_scale": 0.0}}
-
-
-def without(graph: Graph, hidden: np.ndarray) -> Graph:
-    """The graph without some arcs."""
-    return Graph.from_edges(
-        graph.sources()[~hidden],
-        graph.indices[~hidden],
-        num_nodes=graph.num_nodes,
-        directed=graph.directed,
-        ids=graph.ids,
-        x=graph.x,
-        name=graph.name,
-    )
 
 
 def cosines(vectors: np.ndarray, pairs: np.ndarray) -> np.ndarray:

@@ -25,6 +25,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
+from dssl.runtime import environment
+from dssl.studies.results_table import markdown_rows
+
 
 def write_file(path: Path, edges: int, text: bool) -> None:
     """Random links between a tenth as many nodes; integer ids have gaps, text ids are like ``user_0000007``."""
@@ -37,12 +40,6 @@ def write_file(path: Path, edges: int, text: bool) -> None:
             size = min(1_000_000, edges - begin)
             columns = [ids.take(pa.array(rng.integers(0, nodes, size))) for _ in range(2)]
             writer.write_table(pa.table(columns, schema=schema))
-
-
-def resident(field: str) -> int:
-    """``VmRSS`` or ``VmHWM`` (the largest so far) of this process in bytes."""
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(field))
-    return int(line.split()[1]) * 1024
 
 
 def read_ours(path: Path) -> int:
@@ -62,18 +59,29 @@ def read_pandas(path: Path) -> int:
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 READERS = {"ours": read_ours, "pandas": read_pandas}
+COLUMNS = {
+    "ids": "{ids}",
+    "edges": "{edges:,}",
+    "file, MB": "{file_mb:,.0f}",
+    "pandas, s": "{pandas_s:.2f}",
+    "dssl, s": "{ours_s:.2f}",
+    "faster": "**{speedup:.2f} ×**",
+    "pandas, MB": "{pandas_mb:,.0f}",
+    "dssl, MB": "{ours_mb:,.0f}",
+    "of the graph itself": "{memory_ratio:.2f} ×",
+}
 
 
 def measure(reader: str, path: Path, tiny: Path) -> None:
     """Print seconds, growth of memory and size of the result as JSON; run in a process of its own."""
     read = READERS[reader]
     read(tiny)
-    Path("/proc/self/clear_refs").write_text("5")  # start the record of the largest resident size anew
-    before = resident("VmRSS")
+    environment.forget_peak()
+    before = environment.memory()
     start, cpu = time.perf_counter(), time.process_time()
     size = read(path)
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
-    print(json.dumps({"seconds": seconds, "cpu": cpu, "peak": resident("VmHWM") - before, "result": size}))
+    print(json.dumps({"seconds": seconds, "cpu": cpu, "peak": environment.peak_memory() - before, "result": size}))
 
 
 def compare(edges: int, rounds: int, text: bool) -> dict[str, object]:
@@ -110,8 +118,6 @@ def compare(edges: int, rounds: int, text: bool) -> dict[str, object]:
 
 def page(records: list[dict[str, Any]], started: datetime) -> str:
     """The records as a table."""
-    from dssl.runtime import environment
-
     about = environment.describe("python benchmarks/ingest.py", started=started, resumed_at=0)
     lines = [
         "# Reading a file of edges",
@@ -122,14 +128,10 @@ def page(records: list[dict[str, Any]], started: datetime) -> str:
         f"Machine: {about['processor']}, {about['cores']} cores, {about['system']}; Python {about['python']}, "
         f"{about['finished'][:10]}.",
         "",
-        "| ids | edges | file, MB | pandas, s | dssl, s | faster | pandas, MB | dssl, MB | of the graph itself |",
-        "| --- " + "| --: " * 8 + "|",
+        *markdown_rows(
+            COLUMNS, [[form.format(**record) for form in COLUMNS.values()] for record in records], align="lr"
+        ),
     ]
-    for record in records:
-        lines.append(
-            "| {ids} | {edges:,} | {file_mb:,.0f} | {pandas_s:.2f} | {ours_s:.2f} | **{speedup:.2f} ×** "
-            "| {pandas_mb:,.0f} | {ours_mb:,.0f} | {memory_ratio:.2f} × |".format(**record)
-        )
     return "\n".join(lines) + "\n"
 
 

@@ -31,6 +31,7 @@ from dssl.kernels.id_table import TextTable
 from dssl.kernels.spmm import spmm
 from dssl.rng import stream
 from dssl.runtime import environment, files
+from dssl.studies.results_table import markdown_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,14 +164,13 @@ def page(records: list[dict[str, Any]], started: datetime) -> str:
         f"Machine: {about['processor']}, {about['cores']} cores, {about['system']}; Python {about['python']}, "
         f"{about['finished'][:10]}.",
         "",
-        "| code | size | library | library, ms | ours, ms | ratio |",
-        "| --- | --- | --- | --: | --: | --: |",
     ]
+    rows = []
     for record in records:
-        row = record["row"]
-        times = f"{1e3 * record['theirs']:,.1f} | {1e3 * record['ours']:,.1f} | **{record['faster']:.1f} ×**"
-        lines.append(f"| {row.what} | {row.size} | {row.library} | {times} |")
-    return "\n".join(lines) + "\n"
+        row, times = record["row"], [f"{1e3 * record[side]:,.1f}" for side in ("theirs", "ours")]
+        rows.append([row.what, row.size, row.library, *times, f"**{record['faster']:.1f} ×**"])
+    header = ["code", "size", "library", "library, ms", "ours, ms", "ratio"]
+    return "\n".join([*lines, *markdown_rows(header, rows, align="lllr")]) + "\n"
 
 
 def main() -> None:

@@ -19,10 +19,12 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from dssl.cli.progress import Progress
 from dssl.runtime import files
 from dssl.studies import experiments
 from dssl.studies.experiments import Job
 from dssl.studies.records import Record
+from dssl.studies.results_table import markdown_rows
 
 DEFAULT = "default"
 NOTHING = {"reconstruction_weight": 0.0, "link_reconstruction_weight": 0.0}
@@ -124,29 +126,29 @@ def page(records: list[Record]) -> str:
     ]
     heads = [f"{name} ({'+' if more else '−'})" for name, (_, more) in MEASURES.items()]
     values = {graph: [correlation(on[graph], find) for find, _ in MEASURES.values()] for graph in graphs}
-    lines += table("graph", heads, {graph: [cell(value, "+.2f") for value in row] for graph, row in values.items()})
+    rows = [[graph, *(cell(value, "+.2f") for value in row)] for graph, row in values.items()]
     columns = [[value for value in column if value is not None] for column in zip(*values.values(), strict=True)]
     signs = [right(column, more) for column, (_, more) in zip(columns, MEASURES.values(), strict=True)]
-    lines += [f"| right sign | {' | '.join(signs)} |", "", "## What choosing by it costs", ""]
+    lines += [
+        *markdown_rows(["graph", *heads], [*rows, ["right sign", *signs]]),
+        "",
+        "## What choosing by it costs",
+        "",
+    ]
     lines += ["Accuracy of the chosen settings less the best of all, in points; the default settings beside them.", ""]
-    costs = {}
+    costs = []
     for graph in graphs:
         picked = [chosen(on[graph], find, more=more) for find, more in MEASURES.values()]
         truth = by_variant(on[graph], accuracy)
-        costs[graph] = [cell(value, ".1f") for value in [*picked, truth.get(DEFAULT, np.nan) - max(truth.values())]]
-    lines += table("graph", [*MEASURES, "default settings"], costs)
+        picked.append(truth.get(DEFAULT, np.nan) - max(truth.values()))
+        costs.append([graph, *(cell(value, ".1f") for value in picked)])
+    lines += markdown_rows(["graph", *MEASURES, "default settings"], costs)
     lines += ["", "## Accuracy of each setting (%)", ""]
-    rows = {graph: by_variant(on[graph], accuracy) for graph in graphs}
-    names = [name for name in VARIANTS if any(name in row for row in rows.values())]
-    lines += table(
-        "graph", names, {graph: [cell(row.get(name), ".1f") for name in names] for graph, row in rows.items()}
-    )
+    means = {graph: by_variant(on[graph], accuracy) for graph in graphs}
+    names = [name for name in VARIANTS if any(name in row for row in means.values())]
+    rows = [[graph, *(cell(row.get(name), ".1f") for name in names)] for graph, row in means.items()]
+    lines += markdown_rows(["graph", *names], rows)
     return "\n".join(lines) + "\n"
-
-
-def table(first: str, heads: list[str], rows: dict[str, list[str]]) -> list[str]:
-    lines = [f"| {' | '.join([first, *heads])} |", "| --- " * (len(heads) + 1) + "|"]
-    return lines + [f"| {' | '.join([name, *cells])} |" for name, cells in rows.items()]
 
 
 def cell(value: float | None, form: str) -> str:
@@ -167,15 +169,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/labelfree"))
     options = parser.parse_args()
     asked = jobs(options.graphs, options.variants, options.seeds, options.splits)
-    done = 0
-
-    def told(job: Job, record: Record) -> None:
-        nonlocal done
-        done += 1
-        result = record.error or f"{accuracy(record):.1f}%"
-        print(f"{done}/{len(asked)} {job.graph}, {job.row}, seed {job.seed}: {result}", flush=True)
-
-    found = experiments.run(asked, options.out, workers=options.workers, on_record=told)
+    with Progress("label-free", quiet=False) as shown:
+        shown.plan(len(asked))
+        found = experiments.run(asked, options.out, workers=options.workers, on_record=shown.record)
     files.write_text(options.out.with_suffix(".md"), page([record for record in found if not record.error]))
     print(options.out.with_suffix(".md").read_text())
 

@@ -10,7 +10,6 @@ the graph.
 from __future__ import annotations
 
 import argparse
-import resource
 import time
 from pathlib import Path
 
@@ -19,7 +18,7 @@ import numpy as np
 from dssl.graph import Graph
 from dssl.graph.link_mixture import LinkGroups
 from dssl.runtime import files
-from dssl.runtime.environment import version
+from dssl.runtime.environment import peak_memory, version
 
 
 def measured(links: int) -> tuple[float, float]:
@@ -28,9 +27,9 @@ def measured(links: int) -> tuple[float, float]:
     nodes = links // 5
     x = draw.normal(size=(nodes, 32)).astype(np.float32)
     graph = Graph.from_edges(draw.integers(nodes, size=links), draw.integers(nodes, size=links), x=x, directed=True)
-    before, begun = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+    before, begun = peak_memory(), time.perf_counter()
     LinkGroups(graph, 8)
-    return time.perf_counter() - begun, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    return time.perf_counter() - begun, (peak_memory() - before) / 2**20
 
 
 def main() -> None:

@@ -21,6 +21,7 @@ from dssl.studies.experiments import Job
 from dssl.studies.paper import numbers
 from dssl.studies.records import Record
 from dssl.studies.records import records as read_records
+from dssl.studies.results_table import markdown_rows
 
 BASE = {"encoder": "gcn", "features": "raw", "distillation_weight": 0.0}
 CANDIDATES: dict[str, dict[str, Any]] = {
@@ -57,10 +58,8 @@ def table(records: list[Record]) -> str:
         "Validation / test accuracy in percent, ± one standard error of the test mean over splits. Made by",
         "`python benchmarks/paper_terms.py` from these records. **Bold**: best on validation, and in the recipe.",
         "",
-        "| candidate | " + " | ".join(graphs) + " |",
-        "| --- " * (1 + len(graphs)) + "|",
-        "| paper's DSSL | " + " | ".join(f"{numbers.CLASSIFICATION['dssl'][graph][0]:.2f}" for graph in graphs) + " |",
     ]
+    body = [["paper's DSSL", *(f"{numbers.CLASSIFICATION['dssl'][graph][0]:.2f}" for graph in graphs)]]
     for row in (*CANDIDATES, *REMOVED):
         cells = []
         for graph in graphs:
@@ -71,8 +70,8 @@ def table(records: list[Record]) -> str:
             error = 100 * np.std(scores["accuracy"], ddof=1) / np.sqrt(len(scores["accuracy"]))
             text = f"{mean(scores, 'val'):.1f} / {mean(scores, 'test'):.1f} ± {error:.1f}"
             cells.append(f"**{text}**" if chosen[graph] == row else text)
-        lines.append(f"| {row} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+        body.append([row, *cells])
+    return "\n".join([*lines, *markdown_rows(["candidate", *graphs], body)]) + "\n"
 
 
 def mean(scores: dict[str, list[float]], part: str) -> float:

@@ -25,7 +25,7 @@ import dssl
 from dssl.graph import Graph, node_parts
 from dssl.kernels.compile import usable_threads
 from dssl.model.joint import Joint
-from dssl.runtime import files
+from dssl.runtime import environment, files
 from dssl.runtime.processes import threads
 from dssl.studies.results_table import markdown_rows
 
@@ -82,10 +82,9 @@ def measure(source: str) -> dict[str, Any]:
         Joint.start(made_graph(2000), dim=64, seed=0)
         for title, (owner, name) in STAGES.items():
             setattr(owner, name, watched(title, getattr(owner, name)))
-        Path("/proc/self/clear_refs").write_text("5")
+        environment.forget_peak()
         watched(WHOLE, Joint.start)(graph, dim=64, seed=0)
-    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":" in line)
-    memory = int(status["VmHWM"].split()[0]) // 1024
+    memory = environment.peak_memory() >> 20
     return {"graph": str(graph), "stages": found, "memory": memory, "threads": usable_threads()}
 
 

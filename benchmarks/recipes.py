@@ -34,6 +34,7 @@ from dssl.studies.experiments import Job
 from dssl.studies.paper import numbers
 from dssl.studies.records import Record
 from dssl.studies.records import records as read_records
+from dssl.studies.results_table import markdown_rows
 
 Tried = Mapping[str, Mapping[str, Mapping[str, Any]]]  # what each candidate of a method changes
 DEFAULTS = "defaults"
@@ -119,19 +120,12 @@ FOLLOWED: dict[tuple[str, str], dict[str, Any]] = {  # settings of the authors' 
     ("graphacl", "pubmed"): {**PUBLIC["graphacl"]["60 steps"], "weight_decay": 0.0, "row_scale": True},
 }
 ROWS = ("dgi", "mvgrl", "gca", "cca-ssg", "graphacl")
-PUBLIC = {
-    **PUBLIC,
-    **{
-        method: {
-            **PUBLIC[method],
-            **{
-                ("rows" if name == DEFAULTS else f"{name}, rows"): {**changes, "row_scale": True}
-                for name, changes in PUBLIC[method].items()
-            },
-        }
-        for method in ROWS
-    },
-}
+for method in ROWS:
+    scaled = {
+        "rows" if name == DEFAULTS else f"{name}, rows": {**changes, "row_scale": True}
+        for name, changes in PUBLIC[method].items()
+    }
+    PUBLIC = {**PUBLIC, method: {**PUBLIC[method], **scaled}}
 PLANETOID = ("cora", "citeseer", "pubmed")
 FINALISTS, SEEDS = 3, 3
 PUBLIC_LARGE = {
@@ -265,7 +259,7 @@ def table(records: list[Record]) -> str:
 
 def _lines(candidates: Tried, graphs: Sequence[str], found: Mapping[tuple[str, str], tuple[int, float]]) -> list[str]:
     chosen = _best(candidates, graphs, found)
-    lines = ["| method | candidate | " + " | ".join(graphs) + " |", "| --- " * (2 + len(graphs)) + "|"]
+    rows = []
     for method, names in candidates.items():
         for name, changes in names.items():
             cells = []
@@ -274,8 +268,8 @@ def _lines(candidates: Tried, graphs: Sequence[str], found: Mapping[tuple[str, s
                 text = "–" if value is None else f"{value[1]:.1f}{f' ({value[0]})' if value[0] > 1 else ''}"
                 cells.append(f"**{text}**" if chosen.get((method, graph)) == name else text)
             words = ", ".join(f"{key} {value}" for key, value in changes.items())
-            lines.append(f"| {method} | {name}{f' ({words})' if words else ''} | " + " | ".join(cells) + " |")
-    return lines
+            rows.append([method, f"{name} ({words})" if words else name, *cells])
+    return markdown_rows(["method", "candidate", *graphs], rows)
 
 
 def main() -> None:

@@ -35,6 +35,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dssl.runtime import environment, files
+from dssl.studies.results_table import markdown_rows
+
 FEATURES, DEGREE, CLASSES = 128, 10, 8
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 
@@ -67,10 +70,10 @@ def write_tables(folder: Path, nodes: int) -> None:
             writer.write_table(pa.table([pa.array(end * 7 + 3) for end in (source, target)], schema=schema))
 
 
-def status(*fields: str) -> list[int]:
-    """Fields of ``/proc/self/status`` in bytes."""
-    lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":" in line)
-    return [int(lines[field].split()[0]) * 1024 for field in fields]
+def status(field: str) -> int:
+    """A field of ``/proc/self/status`` in bytes."""
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(field))
+    return int(line.split()[1]) * 1024
 
 
 class Watch:
@@ -83,12 +86,12 @@ class Watch:
 
     def _look(self) -> None:
         while True:
-            self.largest = max(self.largest, *status("RssAnon"))
+            self.largest = max(self.largest, status("RssAnon"))
             time.sleep(0.02)
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        Path("/proc/self/clear_refs").write_text("5")  # start the record of the largest resident size anew
+        environment.forget_peak()
         self.largest = 0
         start, cpu = time.perf_counter(), time.process_time()
         yield
@@ -97,8 +100,8 @@ class Watch:
                 "part": name,
                 "seconds": round(time.perf_counter() - start, 1),
                 "cpu": round(time.process_time() - cpu, 1),
-                "peak_mb": round(status("VmHWM")[0] / 2**20),
-                "private_mb": round(max(self.largest, *status("RssAnon")) / 2**20),
+                "peak_mb": round(environment.peak_memory() / 2**20),
+                "private_mb": round(max(self.largest, status("RssAnon")) / 2**20),
             }
         )
 
@@ -153,7 +156,7 @@ def measure_fit(source: str, nodes: str | None, folder: str, epochs: int | None)
     def with_mark(*args: Any) -> Any:
         made = hops(*args)
         mark()
-        Path("/proc/self/clear_refs").write_text("5")
+        environment.forget_peak()
         watch.largest = 0
         return made
 
@@ -164,7 +167,7 @@ def measure_fit(source: str, nodes: str | None, folder: str, epochs: int | None)
         if len(marks) == 2:
             (a, b), (c, d) = marks
             shown = {"part": "an epoch", "seconds": round(c - a, 1), "cpu": round(d - b, 1)}
-            peaks = round(status("VmHWM")[0] / 2**20), round(watch.largest / 2**20)
+            peaks = round(environment.peak_memory() / 2**20), round(watch.largest / 2**20)
             watch.add(shown | {"peak_mb": peaks[0], "private_mb": peaks[1]})
         found["loss"] = record["loss"]
 
@@ -221,7 +224,7 @@ def measure_limited(source: str, tiny: str, folder: str, room: int) -> dict[str,
     settings = ["epochs=1", "batch_size=256", "fanout=[5]", "threads=1"]
     blocks = [*settings, "in_memory_nodes=1000"]  # the tiny graph is computed as the large one
     workflow.fit(resolve({"graph.source": tiny}, settings=blocks), Path(folder), overwrite=True)
-    (before,) = status("VmData")
+    before = status("VmData")
     resource.setrlimit(resource.RLIMIT_DATA, (before + room,) * 2)
     size = load(source).x.nbytes
     try:
@@ -240,23 +243,24 @@ def measure_limited(source: str, tiny: str, folder: str, room: int) -> dict[str,
 def call(*arguments: Any) -> dict[str, Any]:
     """Measure in a process of its own."""
     command = [sys.executable, __file__, "--measure", json.dumps(arguments)]
-    tight = (
-        {"MALLOC_MMAP_THRESHOLD_": "1000000"} if arguments[0] == "limited" else {}
-    )  # what is freed goes back at once
+    # What is freed goes back at once.
+    tight = {"MALLOC_MMAP_THRESHOLD_": "1000000"} if arguments[0] == "limited" else {}
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=os.environ | tight)
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
 def table(parts: list[dict[str, Any]], size: int) -> list[str]:
-    lines = [
-        "| part | seconds | of processors | largest memory, MB | × size | private, MB |",
-        "| --- " + "| --: " * 5 + "|",
-    ]
-    return lines + [
-        f"| {part['part']} | {part['seconds']:,} | {part['cpu']:,} | {part['peak_mb']:,} | "
-        f"{part['peak_mb'] * 2**20 / size:.2f} | {part['private_mb']:,} |"
+    rows = [
+        [
+            part["part"],
+            *(f"{part[key]:,}" for key in ("seconds", "cpu", "peak_mb")),
+            f"{part['peak_mb'] * 2**20 / size:.2f}",
+            f"{part['private_mb']:,}",
+        ]
         for part in parts
     ]
+    header = ["part", "seconds", "of processors", "largest memory, MB", "× size", "private, MB"]
+    return markdown_rows(header, rows, align="lr")
 
 
 def short(nodes: int, parts: dict[str, Any]) -> str:
@@ -376,8 +380,6 @@ def main() -> None:
             options.json.write_text(json.dumps(found, indent=2) + "\n")
     text = page(found)
     print(text)
-    from dssl.runtime import files
-
     files.write_text(options.out, text)
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from benchmarks import recipes as benchmark
 
 from dssl.config.methods import METHODS
 from dssl.config.recipes import read_recipe, recipes
@@ -18,17 +16,6 @@ from dssl.studies.records import records as read_records
 
 ROOT = Path(__file__).parents[2]
 OTHERS = [name for name in METHODS if name != "dssl"]
-
-
-@pytest.fixture(scope="module")
-def benchmark() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("recipe_benchmark", ROOT / "benchmarks" / "recipes.py")
-    assert spec is not None
-    assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = made
-    spec.loader.exec_module(made)
-    return made
 
 
 @pytest.mark.parametrize("method", OTHERS)
@@ -56,7 +43,7 @@ def test_published_numbers_are_of_the_public_splits() -> None:
         assert set(read_recipe(method).header.published) <= set(PLANETOID)
 
 
-def test_recipes_are_what_validation_chose(benchmark: ModuleType) -> None:
+def test_recipes_are_what_validation_chose() -> None:
     records = read_records(ROOT / "results" / "recipes")
     assert {*benchmark.CANDIDATES, *benchmark.AUTHORS} == set(OTHERS)
     for method in benchmark.CANDIDATES:
@@ -66,7 +53,7 @@ def test_recipes_are_what_validation_chose(benchmark: ModuleType) -> None:
             assert sections == benchmark.expected(method, graph, records), (method, graph)
 
 
-def test_recipes_of_the_authors_differ_from_graph_to_graph(benchmark: ModuleType) -> None:
+def test_recipes_of_the_authors_differ_from_graph_to_graph() -> None:
     for method in benchmark.AUTHORS:
         recipe = read_recipe(method)
         assert "settings: github.com/" in recipe.header.source
@@ -76,7 +63,7 @@ def test_recipes_of_the_authors_differ_from_graph_to_graph(benchmark: ModuleType
     assert resolve({"recipe": "graphmae:pubmed"}).method.model_dump()["mask_rate"] == 0.75
 
 
-def test_the_table_is_that_of_the_records(benchmark: ModuleType) -> None:
+def test_the_table_is_that_of_the_records() -> None:
     records = read_records(ROOT / "results" / "recipes")
     assert (ROOT / "results" / "recipes.md").read_text() == benchmark.table(records)
     tried = {(record.graph, record.row, record.protocol, str(record.settings)) for record in records}

@@ -289,6 +289,13 @@ def test_several_runs_are_compared(labelled: Path, tmp_path: Path) -> None:
     assert [len(line["x"]) for line in loss["lines"]] == [3, 3, 5]
 
 
+def test_runs_whose_short_names_are_equal_are_all_shown(labelled: Path, tmp_path: Path) -> None:
+    folders = [shutil.copytree(labelled, tmp_path / f"{'a' * 40}{number}{'b' * 40}") for number in range(2)]
+    page = Page(report.write(folders, tmp_path / "c.html"))
+    loss = next(chart for chart in page.charts if chart["kind"] == "lines")
+    assert len(loss["lines"]) == 2
+
+
 def test_what_is_no_run_is_one_line(
     labelled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

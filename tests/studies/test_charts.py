@@ -49,19 +49,17 @@ def test_drawings_are_the_same_each_time(tmp_path: Path, ending: str) -> None:
 
 
 @pytest.mark.parametrize("ending", ["svg", "png"])
-def test_tables_and_trainings_are_drawn_the_same_each_time(tmp_path: Path, ending: str) -> None:
+def test_tables_are_drawn_the_same_each_time(tmp_path: Path, ending: str) -> None:
     points = {
         ("texas", "dssl"): (61.0, 2.0, 62.1),
         ("cora", "dssl"): (85.0, 0.5, None),
         ("cora", "raw"): (70.0, 1.0, None),
     }
-    runs = {name: [{"epoch": 1, "loss": 2.0}, {"epoch": 2, "loss": 1.0}] for name in ("a", "b")}
     drawn = []
     for at in range(2):
-        table, curves = tmp_path / f"table{at}.{ending}", tmp_path / f"curves{at}.{ending}"
+        table = tmp_path / f"table{at}.{ending}"
         charts.dots("Table", ["texas", "cora", "nothing"], ["dssl", "raw"], points, table)
-        charts.comparison(runs, {"loss": "the loss"}, curves, title="Two trainings")
-        drawn.append((table.read_bytes(), curves.read_bytes()))
+        drawn.append(table.read_bytes())
     assert drawn[0] == drawn[1]
-    start = b"<?xml" if ending == "svg" else b"\x89PNG"
-    assert all(picture.startswith(start) and len(picture) > 1000 for picture in drawn[0])
+    assert drawn[0].startswith(b"<?xml" if ending == "svg" else b"\x89PNG")
+    assert len(drawn[0]) > 1000

@@ -6,14 +6,23 @@ a vector per node instead of an encoder are in `dssl.config.table_methods`.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from dssl.config.plugins import Methods
 from dssl.config.registry import Count, MethodSection, Range, Traits, encoder_traits, setting
 from dssl.config.table_methods import DeepWalkSettings, LINESettings, Node2VecSettings, Struc2VecSettings
 
 FRACTIONS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)  # search values of augmentations
-MOMENTA = (0.9, 0.95, 0.99, 0.999)
+
+
+def _fraction(default: float, help: str) -> Any:
+    """The setting of an augmentation that drops or masks a fraction of the input."""
+    return setting(default, help, ge=0, le=1, search=FRACTIONS)
+
+
+def _momentum(default: float, help: str) -> Any:
+    """The setting of a target encoder that follows the trained one."""
+    return setting(default, help, ge=0, le=1, search=(0.9, 0.95, 0.99, 0.999))
 
 
 class DSSLSettings(MethodSection):
@@ -37,9 +46,7 @@ class DSSLSettings(MethodSection):
     link_variance: float = setting(
         0.1, "Variance of a neighbour around its prediction [sigma2^2].", gt=0, search=Range(0.02, 1.0)
     )
-    momentum: float = setting(
-        0.99, "Fraction of the target encoder kept in each step [tau].", ge=0, le=1, search=MOMENTA
-    )
+    momentum: float = _momentum(0.99, "Fraction of the target encoder kept in each step [tau].")
     estimator: Literal["exact", "gumbel"] = setting(
         "exact", "Expectation over the factors: exact, or one Gumbel-softmax draw per link [Eq. 7]."
     )
@@ -185,18 +192,12 @@ class BGRLSettings(MethodSection):
         train={"epochs": 200, "learning_rate": 0.005, "weight_decay": 1e-5},
         revision=2,
     )
-    momentum: float = setting(
-        0.9,
-        "Fraction of the target encoder kept in the first step; it rises to 1 [tau].",
-        ge=0,
-        le=1,
-        search=MOMENTA,
-    )
+    momentum: float = _momentum(0.9, "Fraction of the target encoder kept in the first step; it rises to 1 [tau].")
     predictor_dim: int = setting(256, "Width of the hidden layer of the predictor.", ge=1)
-    link_drop_1: float = setting(0.5, "Fraction of links dropped in view 1.", ge=0, le=1, search=FRACTIONS)
-    link_drop_2: float = setting(0.5, "Fraction of links dropped in view 2.", ge=0, le=1, search=FRACTIONS)
-    feature_mask_1: float = setting(0.5, "Fraction of features masked in view 1.", ge=0, le=1, search=FRACTIONS)
-    feature_mask_2: float = setting(0.5, "Fraction of features masked in view 2.", ge=0, le=1, search=FRACTIONS)
+    link_drop_1: float = _fraction(0.5, "Fraction of links dropped in view 1.")
+    link_drop_2: float = _fraction(0.5, "Fraction of links dropped in view 2.")
+    feature_mask_1: float = _fraction(0.5, "Fraction of features masked in view 1.")
+    feature_mask_2: float = _fraction(0.5, "Fraction of features masked in view 2.")
     norm_momentum: float = setting(
         0.99, "Fraction of a step's statistics in the running statistics of batch normalisation.", gt=0, le=1
     )
@@ -221,18 +222,10 @@ class GCASettings(MethodSection):
     )
     temperature: float = setting(0.4, "Temperature of the contrast [tau].", gt=0, search=Range(0.1, 1.0))
     projector_dim: int = setting(128, "Width of the projector.", ge=1)
-    link_drop_1: float = setting(
-        0.2, "Mean probability that a link is dropped in view 1.", ge=0, le=1, search=FRACTIONS
-    )
-    link_drop_2: float = setting(
-        0.4, "Mean probability that a link is dropped in view 2.", ge=0, le=1, search=FRACTIONS
-    )
-    feature_mask_1: float = setting(
-        0.3, "Mean probability that a feature is masked in view 1.", ge=0, le=1, search=FRACTIONS
-    )
-    feature_mask_2: float = setting(
-        0.4, "Mean probability that a feature is masked in view 2.", ge=0, le=1, search=FRACTIONS
-    )
+    link_drop_1: float = _fraction(0.2, "Mean probability that a link is dropped in view 1.")
+    link_drop_2: float = _fraction(0.4, "Mean probability that a link is dropped in view 2.")
+    feature_mask_1: float = _fraction(0.3, "Mean probability that a feature is masked in view 1.")
+    feature_mask_2: float = _fraction(0.4, "Mean probability that a feature is masked in view 2.")
     most_dropped: float = setting(0.7, "Maximum of these probabilities [p_tau].", ge=0, le=1)
     anchors: int = setting(1024, "Maximum number of nodes contrasted with each other per step.", ge=2)
 
@@ -266,8 +259,8 @@ class CCASSGSettings(MethodSection):
     decorrelation_weight: float = setting(
         1e-3, "Weight of decorrelating the columns [lambda].", ge=0, search=Range(1e-4, 1e-2)
     )
-    link_drop: float = setting(0.4, "Fraction of links dropped in each view.", ge=0, le=1, search=FRACTIONS)
-    feature_mask: float = setting(0.1, "Fraction of features masked in each view.", ge=0, le=1, search=FRACTIONS)
+    link_drop: float = _fraction(0.4, "Fraction of links dropped in each view.")
+    feature_mask: float = _fraction(0.1, "Fraction of features masked in each view.")
 
 
 class GraphACLSettings(MethodSection):
@@ -281,9 +274,7 @@ class GraphACLSettings(MethodSection):
         scales="links and N·negatives; mini-batches",
         revision=3,
     )
-    momentum: float = setting(
-        0.95, "Fraction of the target encoder kept in each step [tau].", ge=0, le=1, search=MOMENTA
-    )
+    momentum: float = _momentum(0.95, "Fraction of the target encoder kept in each step [tau].")
     temperature: float = setting(0.5, "Temperature of the contrast.", gt=0, search=Range(0.1, 1.0))
     predictor_layers: int = setting(1, "Layers of the predictor; 1 is linear.", ge=1, le=8)
     own_neighbour: bool = setting(True, "Whether a node counts among its own neighbours.")
@@ -309,7 +300,7 @@ class GraphMAESettings(MethodSection):
         0.05, "Fraction of hidden nodes with the features of a random node.", ge=0, le=1, search=(0.0, 0.05, 0.1)
     )
     exponent: float = setting(3.0, "Exponent of the scaled cosine error [gamma].", ge=1, search=(1.0, 2.0, 3.0))
-    link_drop: float = setting(0.0, "Fraction of links dropped in training.", ge=0, le=1, search=FRACTIONS)
+    link_drop: float = _fraction(0.0, "Fraction of links dropped in training.")
     decoder: Literal["gat", "gcn"] = setting("gat", "Layer of the decoder.", search=("gat", "gcn"))
 
 
@@ -355,12 +346,8 @@ class GREETSettings(MethodSection):
     positives: int = setting(20, "Nodes of similar features among the positives of a node.", ge=0, search=(0, 20, 30))
     projector_dim: int = setting(128, "Width of the projectors.", ge=1)
     projector_layers: int = setting(2, "Number of layers of the projectors.", ge=1, le=2)
-    feature_mask_1: float = setting(
-        0.5, "Fraction of features masked in the low-pass view.", ge=0, le=1, search=FRACTIONS
-    )
-    feature_mask_2: float = setting(
-        0.1, "Fraction of features masked in the high-pass view.", ge=0, le=1, search=FRACTIONS
-    )
+    feature_mask_1: float = _fraction(0.5, "Fraction of features masked in the low-pass view.")
+    feature_mask_2: float = _fraction(0.1, "Fraction of features masked in the high-pass view.")
     link_drop_1: float = setting(
         0.1, "Fraction of entries of the low-pass filter dropped.", ge=0, lt=1, search=FRACTIONS
     )

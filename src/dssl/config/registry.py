@@ -153,14 +153,7 @@ def encoder_traits(
 ) -> Traits:
     """Return the traits of a method that trains an encoder.
 
-    Args:
-        name: see `Traits`.
-        home: see `Traits`.
-        citation: see `Traits`.
-        encoder: its own defaults of ``encoder.*``.
-        train: its own defaults of ``train.*``.
-        scales: see `Traits`.
-        revision: see `Traits`.
+    ``encoder`` and ``train`` are its own defaults of ``encoder.*`` and ``train.*``; see `Traits` for the others.
     """
     return Traits(
         name,
@@ -181,14 +174,7 @@ def table_traits(
 ) -> Traits:
     """Return the traits of a method that trains a vector per node of the fitted graph, from its edges alone.
 
-    Args:
-        name: see `Traits`.
-        home: see `Traits`.
-        citation: see `Traits`.
-        scales: see `Traits`.
-        epochs: its own default of ``train.epochs``.
-        weighted: see `Traits`.
-        revision: see `Traits`.
+    ``epochs`` is its own default of ``train.epochs``; see `Traits` for the others.
     """
     return Traits(
         name,

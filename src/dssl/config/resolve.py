@@ -131,11 +131,8 @@ def _check_method(origin: str, tables: Mapping[str, Any], flat: Flat, problems: 
 
 def _dataset(flat: Flat, layers: Sequence[Layer]) -> str:
     """The name of the graph according to the layers."""
-    if "graph.source" in flat:
-        return dataset_name(str(flat["graph.source"][0]))
-    sections = [layer["graph"] for _, layer in layers if isinstance(layer.get("graph"), Mapping)]
-    named = [section["source"] for section in sections if "source" in section]
-    return dataset_name(str(named[-1])) if named else ""
+    source = flat["graph.source"][0] if "graph.source" in flat else _last(layers, "graph", "source")
+    return "" if source is None else dataset_name(str(source))
 
 
 def _flatten(flags: Mapping[str, Any], settings: Sequence[str], problems: list[str]) -> Flat:
@@ -169,10 +166,16 @@ def _chosen(name: str, flat: Flat, layers: Sequence[Layer]) -> Any:
 
 def _method_defaults(layers: Sequence[Layer]) -> Mapping[str, Any]:
     """The defaults of the method that the layers select."""
-    sections = [layer["method"] for _, layer in layers if isinstance(layer.get("method"), Mapping)]
-    names = [section["name"] for section in sections if "name" in section]
-    known = METHODS.get(str(names[-1])) if names else None
+    name = _last(layers, "method", "name")
+    known = None if name is None else METHODS.get(str(name))
     return {} if known is None else known.traits.defaults
+
+
+def _last(layers: Sequence[Layer], section: str, leaf: str) -> Any:
+    """The value of a setting in the last layer that has one; None without."""
+    tables = [layer.get(section) for _, layer in layers]
+    found = [table[leaf] for table in tables if isinstance(table, Mapping) and leaf in table]
+    return found[-1] if found else None
 
 
 def _literal(value: str, *, text: bool) -> Any:

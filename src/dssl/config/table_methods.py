@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dssl.config.registry import MethodSection, Range, setting, table_traits
 
 WALKS = (5, 10, 20, 40, 80)  # search values of the length of a walk
+
+
+def _step_size() -> Any:
+    return setting(0.025, "Step size of the first epoch; it falls linearly towards 0.", gt=0, search=Range(0.01, 0.1))
 
 
 class DeepWalkSettings(MethodSection):
@@ -21,9 +27,7 @@ class DeepWalkSettings(MethodSection):
     walk_length: int = setting(40, "Steps of a walk [t].", ge=1, search=WALKS)
     window: int = setting(10, "Maximum distance of a pair along a walk [w].", ge=1, search=(2, 5, 10))
     negatives: int = setting(5, "Negative samples per pair.", ge=1)
-    step_size: float = setting(
-        0.025, "Step size of the first epoch; it falls linearly towards 0.", gt=0, search=Range(0.01, 0.1)
-    )
+    step_size: float = _step_size()
 
 
 class Node2VecSettings(MethodSection):
@@ -49,9 +53,7 @@ class Node2VecSettings(MethodSection):
     walk_length: int = setting(80, "Steps of a walk [l].", ge=1, search=WALKS)
     window: int = setting(10, "Maximum distance of a pair along a walk [k].", ge=1, search=(2, 5, 10))
     negatives: int = setting(5, "Negative samples per pair.", ge=1)
-    step_size: float = setting(
-        0.025, "Step size of the first epoch; it falls linearly towards 0.", gt=0, search=Range(0.01, 0.1)
-    )
+    step_size: float = _step_size()
 
 
 class LINESettings(MethodSection):
@@ -61,9 +63,7 @@ class LINESettings(MethodSection):
         "line", "dssl.methods.line:LINE", "Tang et al., WWW 2015", scales="links; one thread, no matrix", epochs=500
     )
     negatives: int = setting(5, "Negative samples per link [K].", ge=1)
-    step_size: float = setting(
-        0.025, "Step size of the first epoch; it falls linearly towards 0.", gt=0, search=Range(0.01, 0.1)
-    )
+    step_size: float = _step_size()
 
 
 class Struc2VecSettings(MethodSection):
@@ -86,6 +86,4 @@ class Struc2VecSettings(MethodSection):
     walk_length: int = setting(80, "Steps of a walk.", ge=1, search=WALKS)
     window: int = setting(10, "Maximum distance of a pair along a walk.", ge=1, search=(2, 5, 10))
     negatives: int = setting(5, "Negative samples per pair.", ge=1)
-    step_size: float = setting(
-        0.025, "Step size of the first epoch; it falls linearly towards 0.", gt=0, search=Range(0.01, 0.1)
-    )
+    step_size: float = _step_size()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from dssl.graph.features import decode, years
 from dssl.graph.statistics import neighborhood_similarity
 from dssl.model.factor_names import titles
 from dssl.report.facts import Arrays, Facts, short
+from dssl.runs.records import Record
 
 if TYPE_CHECKING:
     from dssl.graph import Graph
@@ -54,16 +55,20 @@ CURVES = {
 
 def curves(facts: Facts) -> list[Chart]:
     """A chart for each number that was recorded, terms of the loss first, then the signs of a collapse."""
-    names = [name for name in dict.fromkeys(key for record in facts.records for key in record) if name != "epoch"]
-    known = [name for name in CURVES if name in names]
     found = []
-    for name in [*known, *(name for name in names if name not in CURVES)]:
-        title, words, about = CURVES.get(name, (short(name.replace("_", " ").capitalize()), "", "terms"))
+    for name, title, words, about in recorded(facts.records):
         chart = lines({"": facts.records}, name)
         if chart is not None:
             side, limit = next(iter(facts.limits.get(name, {}).items()), ("", None))
             found.append(chart | {"title": title, "words": words, "about": about, "limit": limit, "side": side})
     return found
+
+
+def recorded(records: Iterable[Record]) -> list[tuple[str, str, str, str]]:
+    """Name, title, description and group of each recorded number; those of `CURVES` first, in its order."""
+    names = dict.fromkeys(key for record in records for key in record if key != "epoch")
+    every = [*(name for name in CURVES if name in names), *(name for name in names if name not in CURVES)]
+    return [(name, *CURVES.get(name, (short(name.replace("_", " ").capitalize()), "", "terms"))) for name in every]
 
 
 def lines(runs: Mapping[str, Sequence[Mapping[str, float | None]]], name: str) -> Chart | None:
@@ -106,7 +111,7 @@ def matrix(values: NDArray[np.float64], names: Sequence[str], *, most: float | N
         unit: ``"%"`` for percentages.
     """
     finite = np.where(np.isfinite(values), values, 0)
-    cells = [[rounded(value) if math.isfinite(value) else None for value in row] for row in values.tolist()]
+    cells = [[rounded(value) for value in row] for row in values.tolist()]
     largest = float(finite.max(initial=0)) if most is None else most
     return {"kind": "matrix", "names": list(names), "values": cells, "most": rounded(largest), "unit": unit}
 

@@ -21,15 +21,11 @@ HOMOPHILY = {
 
 def sizes(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the rows of the table of sizes."""
+    kind = "directed" if summary.get("directed") else "undirected"
     rows = [
         ("nodes", number(summary.get("nodes"))),
         ("links", number(summary.get("edges"))),
-        (
-            "kind",
-            " ".join(
-                ["directed" if summary.get("directed") else "undirected", "weighted" * bool(summary.get("weighted"))]
-            ),
-        ),
+        ("kind", f"{kind} weighted" if summary.get("weighted") else kind),
         ("mean degree", number(summary.get("mean_degree"))),
         ("largest degree", number(summary.get("max_degree"))),
         ("components", number(summary.get("components"))),
@@ -46,11 +42,10 @@ def sizes(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def homophily(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the known measures of homophily with their names and meanings."""
-    known = {key: summary.get(key) for key in HOMOPHILY}
     return [
-        {"name": name, "words": words, "value": known[key]}
+        {"name": name, "words": words, "value": summary[key]}
         for key, (name, words) in HOMOPHILY.items()
-        if known[key] is not None
+        if summary.get(key) is not None
     ]
 
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from dssl.config.fields import changed, values
 from dssl.config.toml import to_toml
-from dssl.errors import RunError, require
-from dssl.report import charts as charts
+from dssl.errors import DsslError, RunError, require
+from dssl.evaluation.metrics import across_seeds
+from dssl.report import charts, graph_section
 from dssl.report import facts as of
-from dssl.report import graph_section
 from dssl.report.facts import Facts
 from dssl.runs.records import Environment, ScoreRecord
 from dssl.runs.run_folder import REPORT
@@ -156,28 +156,25 @@ def _run_page(facts: Facts, on_stage: Callable[[str], None]) -> str:
 def _comparison_page(found: Sequence[Facts], on_stage: Callable[[str], None]) -> str:
     on_stage("page")
     page = Page()
-    names = _names(found)
-    trainings = {name: facts.records for name, facts in zip(names, found, strict=True)}
-    recorded = dict.fromkeys(key for facts in found for record in facts.records for key in record if key != "epoch")
+    named = dict(zip(_names(found), found, strict=True))
+    trainings = {name: facts.records for name, facts in named.items()}
     curves = []
-    others = [name for name in recorded if name not in charts.CURVES]
-    for name in [*(name for name in charts.CURVES if name in recorded), *others]:
+    for name, title, words, _ in charts.recorded(record for facts in found for record in facts.records):
         chart = charts.lines(trainings, name)
         if chart is not None and len(chart["lines"]) > 1:
-            title, words, _ = charts.CURVES.get(name, (of.short(name.replace("_", " ").capitalize()), "", ""))
             curves.append({"at": page.chart(chart), "title": title, "words": words})
-    looks = {name: at for at, name in enumerate(names)}
+    looks = {name: at for at, name in enumerate(named)}
     scores = {
         name: _score(facts.evaluation["probe"], _measure(facts))
-        for name, facts in zip(names, found, strict=True)
+        for name, facts in named.items()
         if "probe" in facts.evaluation
     }
     measures = {_measure(facts) for facts in found if "probe" in facts.evaluation}
     return page.render(
         "comparison.html",
-        runs=[_row(name, facts) for name, facts in zip(names, found, strict=True)],
+        runs=[_row(name, facts, scores.get(name)) for name, facts in named.items()],
         scores=page.chart(charts.intervals(_with_baseline(scores, found), looks)) if scores else None,
-        measure=_words(measures.pop() if len(measures) == 1 else "score"),
+        measure=(measures.pop() if len(measures) == 1 else "score").replace("_", " "),
         one_graph=len({facts.summary.get("name") for facts in found}) == 1,
         missing=[facts.evaluate for facts in found if not facts.evaluation],
         curves=curves,
@@ -187,16 +184,13 @@ def _comparison_page(found: Sequence[Facts], on_stage: Callable[[str], None]) ->
     )
 
 
-def _row(name: str, facts: Facts) -> dict[str, Any]:
-    worst = next((verdict for verdict in of.verdicts(facts) if verdict.state == "look"), None)
+def _row(name: str, facts: Facts, score: ScoreRecord | None) -> dict[str, Any]:
     return {
         "name": name,
         "facts": facts,
-        "score": _score(facts.evaluation["probe"], _measure(facts)) if "probe" in facts.evaluation else None,
+        "score": score,
         "best": _best_baseline(facts),
-        "worst": worst,
-        "seconds": facts.environment.seconds,
-        "memory": facts.environment.peak_memory_mb,
+        "worst": next((verdict for verdict in of.verdicts(facts) if verdict.state == "look"), None),
         "epochs": int(facts.last.get("epoch") or 0),
     }
 
@@ -207,7 +201,8 @@ def _names(found: Sequence[Facts]) -> list[str]:
     depth = next(
         depth for depth in range(1, max(map(len, parts)) + 1) if len({part[-depth:] for part in parts}) == len(parts)
     )
-    return [of.short("/".join(part[-depth:])) for part in parts]
+    names = [of.short("/".join(part[-depth:])) for part in parts]
+    return names if len(set(names)) == len(names) else [f"{at}: {name}" for at, name in enumerate(names, start=1)]
 
 
 def _with_baseline(scores: Mapping[str, Any], found: Sequence[Facts]) -> dict[str, Any]:
@@ -232,10 +227,6 @@ def _measure(facts: Facts) -> str:
     return facts.evaluation.get("probe", {}).get("measure", "accuracy")
 
 
-def _words(measure: str) -> str:
-    return measure.replace("_", " ")
-
-
 def _score(record: Mapping[str, object], measure: str) -> ScoreRecord:
     return cast("ScoreRecord", record[measure])
 
@@ -253,9 +244,6 @@ def _different(found: Sequence[Facts]) -> list[dict[str, Any]]:
 
 def _seeds(found: Sequence[Facts]) -> list[dict[str, Any]]:
     """For runs that differ in the seed alone, the score with its spread over seeds and over splits."""
-    from dssl.errors import DsslError
-    from dssl.evaluation.metrics import across_seeds
-
     groups: dict[str, list[Facts]] = {}
     for facts in found:
         if "probe" in facts.evaluation:
@@ -279,7 +267,7 @@ def _results(facts: Facts, page: Page) -> dict[str, Any]:
     found: dict[str, Any] = {"at": None, "rows": [], "free": [], "links": [], "origin": "", "evaluated": bool(result)}
     if probe:
         measure = _measure(facts)
-        found["measure"] = _words(measure)
+        found["measure"] = measure.replace("_", " ")
         found["reason"] = probe.get("reason", "") if measure != "accuracy" else ""
         scores = {name: _score(baseline, measure) for name, baseline in sanity.items()}
         baselines = sorted(scores, key=lambda name: -scores[name]["mean"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -60,33 +59,6 @@ def dots(
     axes.grid(axis="x", linewidth=0.3)
     axes.set_title(f"{title}\n(hollow: as printed in the paper)", fontsize=9)
     axes.legend(fontsize=6, loc="center left", bbox_to_anchor=(1, 0.5))
-    save(figure, Path(path))
-
-
-def comparison(
-    runs: Mapping[str, Sequence[Mapping[str, float]]], measures: Mapping[str, str], path: str | Path, *, title: str
-) -> None:
-    """Draw measures of several trainings over the epochs, a panel for each measure.
-
-    Args:
-        runs: records of each training, by its name.
-        measures: a description of each measure, by its name in the records.
-        path: where to write it, as SVG or PNG by its ending.
-        title: above the picture.
-    """
-    figure, _ = new_figure(8, 2.6 * math.ceil(len(measures) / 2), panels=False)
-    for at, (name, words) in enumerate(measures.items()):
-        axes = figure.add_subplot(math.ceil(len(measures) / 2), 2, at + 1)
-        for number, (run, records) in enumerate(runs.items()):
-            points = [(record["epoch"], record[name]) for record in records if name in record]
-            axes.plot(*zip(*points, strict=True), color=look(number)[0], lw=1.4, label=run)
-        axes.set_title(words, fontsize=8)
-        axes.set_ylim(bottom=0)
-        axes.grid(linewidth=0.3)
-        axes.tick_params(labelsize=7)
-        if not at:
-            axes.legend(fontsize=7)
-    figure.suptitle(title, fontsize=9)
     save(figure, Path(path))
 
 

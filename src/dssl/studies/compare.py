@@ -176,21 +176,15 @@ def compare(
         raise ConfigError("links are hidden and ranked without their direction; leave out --directed")
     suited, reason = suitable_measure([] if graph.y is None else graph.y)
     by = measure or suited
-    entries = [
-        replace(
-            entry,
-            job=replace(
-                entry.job,
-                hide_links=links,
-                splits=splits,
-                protocol=protocol,
-                labels=labels,
-                measure=by,
-                class_weight=class_weight,
-            ),
-        )
-        for entry in _entries(source, graph, tuple(methods), seeds=seeds, settings=settings or {})
-    ]
+    terms = {
+        "hide_links": links,
+        "splits": splits,
+        "protocol": protocol,
+        "labels": labels,
+        "measure": by,
+        "class_weight": class_weight,
+    }
+    entries = _entries(source, graph, methods, terms, seeds=seeds, settings=settings or {})
     jobs = list(experiments.jobs_by_key(entry.job for entry in entries).values())
     for job in jobs[:1]:
         judge.splits_of(job)  # a protocol that the graph does not have is reported before anything is trained
@@ -217,8 +211,15 @@ def compare(
 
 
 def _entries(
-    source: GraphSettings, graph: Graph, methods: tuple[str, ...], *, seeds: int, settings: Mapping[str, Any]
+    source: GraphSettings,
+    graph: Graph,
+    methods: Sequence[str],
+    terms: Mapping[str, Any],
+    *,
+    seeds: int,
+    settings: Mapping[str, Any],
 ) -> list[Entry]:
+    """The entries of the methods that the graph allows; ``terms`` are the fields of their jobs about evaluation."""
     if method := next((path for path in settings if not path.startswith(("encoder.", "train."))), None):
         raise ConfigError(f"--set {method}: a comparison takes settings of the encoder and of the training only")
     read = _read(source)
@@ -232,7 +233,7 @@ def _entries(
             if not entry.job.baseline:
                 own |= {"directed": True} if source.directed else {}
                 resolve(own)  # a wrong setting is reported before anything is trained
-            found.append(replace(entry, job=replace(entry.job, settings=own, read=read)))
+            found.append(replace(entry, job=replace(entry.job, settings=own, read=read, **terms)))
     return found
 
 

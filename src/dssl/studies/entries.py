@@ -45,12 +45,10 @@ def cells(results: Results, measure: str, printed: Printed | None = None) -> dic
     """Cells by row and column: a measure in percent, seed by seed, with the paper's number where it has one."""
     found: dict[tuple[str, str], Cell] = {}
     for entry, record in results:
-        values = record.views[entry.view].percent(measure)
-        if values:
+        if values := record.views[entry.view].percent(measure):
             key = entry.row, entry.column
-            before = found[key].values if key in found else ()
-            outdated = record.outdated or (key in found and found[key].outdated)
-            found[key] = Cell((*before, values), (printed or {}).get(key), outdated)
+            before = found.get(key, Cell((), (printed or {}).get(key)))
+            found[key] = before.plus(values, outdated=record.outdated)
     return found
 
 

@@ -54,8 +54,8 @@ def perform(job: Job) -> Record:
     place = environment.describe("", started=started, resumed_at=0)
     return Record(
         key=job.key,
-        **_plain({name: value for name, value in asdict(job).items() if name != "views"}),
-        **_plain(result),
+        **plain({name: value for name, value in asdict(job).items() if name != "views"}),
+        **plain(result),
         seconds=round(time.perf_counter() - begun, 2),
         peak_memory_mb=place["peak_memory_mb"],
         date=place["started"],
@@ -81,21 +81,29 @@ def kept(
         any_key: whether the file may be that of other settings.
     """
     begun = time.perf_counter()
-    try:
-        content: Content = json.loads(path.read_text(encoding="utf-8"))
-        seconds, stored = content["seconds"], any_key or content["key"] == job.key
-    except (OSError, ValueError, KeyError, TypeError):
-        stored = False
-    if not stored:
+    stored = read_content(path, "" if any_key else job.key)
+    content = stored
+    if content is None:
         try:
             found = measure(job)
         except DsslError as error:
             return None, failed(job, error)
-        seconds = round(time.perf_counter() - begun, 2)
         content = {"key": job.key, "graph": job.graph, "settings": dict(job.settings), "seed": job.seed, **found}
-        content["seconds"] = seconds
+        content["seconds"] = round(time.perf_counter() - begun, 2)
         files.write_text(path, json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")
-    return content, Record(key=job.key, graph=job.graph, row=job.row, seed=job.seed, seconds=seconds, stored=stored)
+    record = Record(
+        key=job.key, graph=job.graph, row=job.row, seed=job.seed, seconds=content["seconds"], stored=stored is not None
+    )
+    return content, record
+
+
+def read_content(path: Path, key: str) -> Content | None:
+    """The stored content of the job with a key, or of any job without one; none if the file has no such content."""
+    try:
+        content: Content = json.loads(path.read_text(encoding="utf-8"))
+        return content if "seconds" in content and key in ("", content["key"]) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def perform_alone(job: Job) -> Record:
@@ -117,7 +125,7 @@ def holds(record: Record, job: Job) -> bool:
     """
     if record.resolved is None:
         return True
-    now = _plain(values(resolve({"seed": job.seed, **job.settings})))
+    now = plain(values(resolve({"seed": job.seed, **job.settings})))
     changed = {path for path, value in record.resolved.items() if path in now and now[path] != value}
     limit = "train.in_memory_nodes"
     nodes = DATASETS[job.graph].figures.nodes if job.graph in DATASETS else None
@@ -133,7 +141,7 @@ def splits_of(job: Job, labels: str | None = None) -> Sequence[Split]:
         job: the job.
         labels: another label budget than the job's.
     """
-    graph = _read(job.graph, _options(job))
+    graph = _read(_options(job))
     if graph.y is None or not job.splits:
         return []
     protocol = Protocol(
@@ -152,21 +160,19 @@ def graph_of(job: Job) -> tuple[Graph, LinkTask | None]:
 
     Links are held out without their direction, unless the job reads it.
     """
-    options = ReadOptions(source=job.graph, **dict(_options(job)))
-    graph = _read(job.graph, _options(job))
+    options = _options(job)
+    graph = _read(options)
     if not job.hide_links:
         return links(graph, directed=True, self_loops="remove"), None
     task = link_prediction.hold_out(links(graph, directed=options.directed, self_loops="remove"), seed=job.split_seed)
     return task.graph, task
 
 
-def _options(job: Job) -> tuple[tuple[str, Any], ...]:
-    return tuple((name, value) for name, value in job.read.items() if name != "stamp")
+def _options(job: Job) -> ReadOptions:
+    return ReadOptions(source=job.graph, **{name: value for name, value in job.read.items() if name != "stamp"})
 
 
-@lru_cache(maxsize=2)
-def _read(source: str, read: tuple[tuple[str, Any], ...]) -> Graph:
-    return read_graph(ReadOptions(source=source, **dict(read)))
+_read = lru_cache(maxsize=2)(read_graph)
 
 
 def _train(job: Job) -> Result:
@@ -274,13 +280,12 @@ def factorwise(model: Embedder, graph: Graph, columns: NDArray[np.float32]) -> N
     return np.hstack([columns, factor_analysis.factor_means(means, found.links, columns)])
 
 
-def _class_similarity(nodes: NDArray[np.float32], graph: Graph) -> dict[str, float | None]:
-    """Whether classes that link in similar ways have similar factors (section 4.4 of the paper), where defined."""
-    both = {
+def _class_similarity(nodes: NDArray[np.float32], graph: Graph) -> dict[str, float]:
+    """Whether classes that link in similar ways have similar factors (section 4.4 of the paper); NaN if not defined."""
+    return {
         "with_diagonal": factor_analysis.similarity_correlation(graph, nodes),
         "without_diagonal": factor_analysis.similarity_correlation(graph, nodes, diagonal=False),
     }
-    return {name: None if math.isnan(value) else value for name, value in both.items()}
 
 
 def _resolved(config: Config) -> dict[str, Any]:
@@ -289,12 +294,14 @@ def _resolved(config: Config) -> dict[str, Any]:
     return {path: value for path, value in values(config).items() if path.startswith(own) and value is not None}
 
 
-def _plain(value: Any) -> Any:
-    """Numbers of NumPy as Python's, rounded to six digits, so that records stay small."""
+def plain(value: Any) -> Any:
+    """Values as JSON has them: numbers rounded to six digits, so that records stay small, none if not finite."""
     if isinstance(value, Mapping):
-        return {str(name): _plain(part) for name, part in value.items()}
+        return {str(name): plain(part) for name, part in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
     if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    if hasattr(value, "item"):
-        value = value.item()
-    return round(value, 6) if isinstance(value, float) else value
+        return [plain(part) for part in value]
+    if isinstance(value, float):
+        return round(value, 6) if math.isfinite(value) else None
+    return value

@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 
 from dssl.config.methods import METHODS
-from dssl.config.resolve import resolve
 from dssl.data.catalogue import DATASETS
 from dssl.data.datasets import available
 from dssl.data.load import load
-from dssl.errors import ConfigError, DsslError, nearest
+from dssl.errors import ConfigError, nearest
 from dssl.evaluation.splits import SHARES
 from dssl.studies.entries import QUICK, QUICK_SPLITS, Entry, Results, method_settings
 from dssl.studies.experiments import Job
@@ -90,19 +89,11 @@ def rows() -> list[Row]:
             if method in ON_TOPICS:
                 found.append(Row(f"{method}, topics", {"features": "topics"}, method=method))
     for width in (WIDTH, 256):
+        size = {"dim": width, "width": width}
         for name in ("raw", "row-scaled", "smoothed", "adjacency", "spectral", "hops", "blocks"):
-            size = {"dim": width, "width": width}
             found.append(Row(f"{name} {width}", size, baseline=name, links=width <= MOST_LINKED))
-        directed = {"directed": True}
-        found.append(
-            Row(
-                f"directed-adjacency {width}",
-                {"dim": width, "width": width},
-                baseline="directed-adjacency",
-                read=directed,
-                links=False,
-            )
-        )
+        name, directed = "directed-adjacency", {"directed": True}
+        found.append(Row(f"{name} {width}", size, baseline=name, read=directed, links=False))
     return [*found, Row("all blocks", {"dim": 256}, baseline="blocks", links=False)]
 
 
@@ -116,19 +107,6 @@ def chosen_rows(asked: Sequence[str]) -> list[Row]:
         if name not in known:
             raise ConfigError(f"unknown row {name!r}{nearest(name, known) or '; see docs/reproduce.md'}")
     return [row for row in every if {row.name, row.method, row.baseline} & set(asked)]
-
-
-def possible(row: Row, graph: str) -> bool:
-    """Whether the settings of a row exist: some are of later versions of the package."""
-    try:
-        resolve(_settings(row, graph)) if not row.baseline else None
-    except DsslError:
-        return False
-    return True
-
-
-def _settings(row: Row, graph: str) -> dict[str, Any]:
-    return {**(method_settings(row.method, graph) if row.method else {}), **row.settings}
 
 
 def graphs() -> tuple[str, ...]:
@@ -152,9 +130,8 @@ def plan(
     for source in sources:
         budgets, splits = _budgets(source), QUICK_SPLITS if quick else 10
         for row in wanted:
-            if not possible(row, source):
-                continue
-            settings = {**_settings(row, source), **(QUICK if quick and row.trained else {})}
+            own = method_settings(row.method, source) if row.method else {}
+            settings = {**own, **row.settings, **(QUICK if quick and row.trained else {})}
             wide = settings.get("dim", WIDTH) > WIDTH
             slow = source in LARGEST and (row.method or "dssl") not in FAST
             once = quick or wide or slow or "features" in row.settings

@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -31,21 +33,24 @@ class Cell:
     printed: tuple[float, float] | None = None
     outdated: bool = False
 
+    def plus(self, values: tuple[float, ...], *, outdated: bool = False) -> Cell:
+        """The cell with the values of one more seed."""
+        return replace(self, values=(*self.values, values), outdated=self.outdated or outdated)
+
     @property
     def mean(self) -> float:
         """Mean over splits and seeds."""
-        flat = [value for seed in self.values for value in seed]
-        return math.fsum(flat) / len(flat)
+        return statistics.fmean(chain(*self.values))
 
     @property
     def over_splits(self) -> float:
         """Standard deviation over the splits of one seed, a mean over seeds."""
-        return math.fsum(deviation(seed) for seed in self.values) / len(self.values)
+        return statistics.fmean(map(deviation, self.values))
 
     @property
     def over_seeds(self) -> float:
         """Standard deviation of the seeds' means; 0 for one seed."""
-        return deviation([math.fsum(seed) / len(seed) for seed in self.values])
+        return deviation([statistics.fmean(seed) for seed in self.values])
 
     @property
     def text(self) -> str:
@@ -88,7 +93,7 @@ class Table:
         corner: heading of the first column.
         compares_rows: whether the best of a column is bold, and not the best of a row.
         missing: text in place of a row that could not be measured.
-        comparisons: further sections, each from the cells.
+        sections: lines of further sections.
     """
 
     title: str
@@ -100,12 +105,11 @@ class Table:
     corner: str = "graph"
     compares_rows: bool = False
     missing: Mapping[str, str] = field(default_factory=dict)
-    comparisons: Sequence[Callable[[Mapping[tuple[str, str], Cell]], list[str]]] = ()
+    sections: Sequence[str] = ()
 
     def markdown(self) -> str:
         """The table, the comparison with the paper, and the remarks."""
-        further = [line for section in self.comparisons for line in section(self.cells)]
-        return self._page(self._rows(), [*self._comparison(), *further])
+        return self._page(self._rows(), [*self._comparison(), *self.sections])
 
     def _page(self, rows: list[list[str]], comparison: list[str]) -> str:
         header = [self.corner, *self.columns]
@@ -130,12 +134,12 @@ class Table:
 
     def _comparison(self) -> list[str]:
         rows = []
-        for (row, column), cell in self.cells.items():
+        for key, cell in self.cells.items():
             if cell.printed is not None:
                 there = f"{cell.printed[0]:.2f}" + (f" ± {cell.printed[1]:.2f}" if cell.printed[1] else "")
                 differs = cell.mean - cell.printed[0]
                 word = "within the noise" if cell.within_noise else "above" if differs > 0 else "below"
-                rows.append([row, column, there, cell.text, f"{differs:+.1f}", word])
+                rows.append([*key, there, cell.text, f"{differs:+.1f}", word])
         if not rows:
             return []
         header = [self.corner, "", "paper", "ours", "difference", ""]
@@ -152,13 +156,8 @@ class Table:
     def csv(self) -> str:
         """A line per cell."""
         header = [self.corner, "column", "mean", "std_splits", "std_seeds", "seeds", "splits", "paper", "paper_std"]
-        return csv_text(
-            header,
-            (
-                [row, column, *cell.figures, *(["", ""] if cell.printed is None else cell.printed)]
-                for (row, column), cell in self.cells.items()
-            ),
-        )
+        cells = self.cells.items()
+        return csv_text(header, ([*key, *cell.figures, *(cell.printed or ("", ""))] for key, cell in cells))
 
 
 class PlainTable(Table):
@@ -170,14 +169,21 @@ class PlainTable(Table):
         return self._page(rows, [])
 
 
-def markdown_rows(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+def markdown_rows(header: Sequence[str], rows: Iterable[Sequence[str]], *, align: str = "l") -> list[str]:
     """A Markdown table, line by line.
 
-    >>> markdown_rows(["graph", ""], [["texas", "81.0"]])
-    ['| graph | |', '| --- | --- |', '| texas | 81.0 |']
+    Args:
+        header: names of the columns.
+        rows: texts of the cells.
+        align: ``l`` or ``r`` for each column; the last one also for the columns after it.
+
+    >>> markdown_rows(["graph", ""], [["texas", "81.0"]], align="lr")
+    ['| graph | |', '| --- | --: |', '| texas | 81.0 |']
     """
-    lines = ["| " + " | ".join(header) + " |", "| --- " * len(header) + "|"]
-    return [lines[0].replace("|  |", "| |"), lines[1], *("| " + " | ".join(row) + " |" for row in rows)]
+    sides = align.ljust(len(header), align[-1])
+    marks = ["--:" if side == "r" else "---" for side in sides]
+    lines = ["| " + " | ".join(cells) + " |" for cells in (header, marks, *rows)]
+    return [lines[0].replace("|  |", "| |"), *lines[1:]]
 
 
 def csv_text(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -244,9 +250,18 @@ def _figure(cell: Cell | None) -> str:
     return f"{ours} (paper {cell.printed[0]:,g})"
 
 
+def mean_and_range(values: Sequence[float]) -> str:
+    """Mean of some values with their range, if that is visible; a dash without values.
+
+    >>> mean_and_range([0.5, 0.6]), mean_and_range([0.5]), mean_and_range([])
+    ('0.55 (0.50 to 0.60)', '0.50', '–')
+    """
+    if not values:
+        return "–"
+    low, high, text = min(values), max(values), f"{statistics.fmean(values):.2f}"
+    return text if high - low < 5e-3 else f"{text} ({low:.2f} to {high:.2f})"
+
+
 def deviation(values: Sequence[float]) -> float:
     """Standard deviation of a sample; 0 for one value."""
-    if len(values) < 2:
-        return 0.0
-    mean = math.fsum(values) / len(values)
-    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
+    return statistics.stdev(values) if len(values) > 1 else 0.0

@@ -27,8 +27,7 @@ PAPER: Space = {
 
 def wide(method: str) -> Space:
     """Return the search values declared with the settings, in the order training, encoder, method."""
-    rows = [row for row in settings_of(method) if row.search is not None]
-    order = ("train", "encoder", "method")
+    order, rows = ("train", "encoder", "method"), settings_of(method)
     return {row.path: row.search for section in order for row in rows if row.section == section and row.search}
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -115,10 +116,42 @@ class Trials:
         return [trial for _, trial in sorted(valued, key=lambda pair: sign * pair[0])]
 
     @contextmanager
-    def proposals(self) -> Iterator[Proposer]:
+    def proposals(self) -> Iterator[Callable[[int], Proposal | None]]:
         """Give a function that proposes the next trial below a number; locks are released when the block ends."""
         with ExitStack() as held:
-            yield Proposer(self, held)
+            yield partial(self._next, held)
+
+    def _next(self, held: ExitStack, below: int) -> Proposal | None:
+        """The first trial below a number that is neither stored nor under way in any process; none if there is none."""
+        stored = set(map(number, self.done()))
+        for found in sorted(set(range(below)) - stored):
+            lock = held.enter_context(ExitStack())
+            try:
+                lock.enter_context(files.locked(self.folder / f".trial-{found}.lock"))
+            except BlockingIOError:
+                continue
+            done = self.done()
+            if found not in map(number, done):
+                return self._propose(found, done, lock)
+            lock.close()
+        return None
+
+    def _propose(self, found: int, done: list[optuna.trial.FrozenTrial], lock: ExitStack) -> Proposal:
+        import optuna
+
+        sampler = optuna.samplers.TPESampler(seed=integer(self.seed, "tune", found) % 2**32)
+        study = optuna.create_study(direction=self.direction, sampler=sampler)  # in memory
+        study.add_trials(done)
+        if not found and self.start is not None:
+            study.enqueue_trial(dict(self.start))
+        trial = study.ask()
+        changes: dict[str, Any] = {}
+        for path, part in self.varied.items():
+            if isinstance(part, Range):
+                changes[path] = float(f"{trial.suggest_float(path, part.low, part.high, log=True):.3g}")
+            else:
+                changes[path] = trial.suggest_categorical(path, part)
+        return Proposal(found, changes, trial, lock)
 
     def add(self, proposal: Proposal, found: Mapping[str, Any]) -> None:
         """Store the result of a trial, or its error, and release its number."""
@@ -140,45 +173,6 @@ class Trials:
                 )
             )
         proposal.lock.close()
-
-
-class Proposer:
-    """Proposes trials that are neither stored nor under way in any process."""
-
-    def __init__(self, trials: Trials, held: ExitStack) -> None:
-        self.trials, self.held = trials, held
-
-    def __call__(self, below: int) -> Proposal | None:
-        """Return the first such trial with a number below a limit; none if there is no such number."""
-        stored = set(map(number, self.trials.done()))
-        for found in sorted(set(range(below)) - stored):
-            lock = self.held.enter_context(ExitStack())
-            try:
-                lock.enter_context(files.locked(self.trials.folder / f".trial-{found}.lock"))
-            except BlockingIOError:
-                continue
-            done = self.trials.done()
-            if found not in map(number, done):
-                return self._propose(found, done, lock)
-            lock.close()
-        return None
-
-    def _propose(self, found: int, done: list[optuna.trial.FrozenTrial], lock: ExitStack) -> Proposal:
-        import optuna
-
-        sampler = optuna.samplers.TPESampler(seed=integer(self.trials.seed, "tune", found) % 2**32)
-        study = optuna.create_study(direction=self.trials.direction, sampler=sampler)  # in memory
-        study.add_trials(done)
-        if not found and self.trials.start is not None:
-            study.enqueue_trial(dict(self.trials.start))
-        trial = study.ask()
-        changes: dict[str, Any] = {}
-        for path, part in self.trials.varied.items():
-            if isinstance(part, Range):
-                changes[path] = float(f"{trial.suggest_float(path, part.low, part.high, log=True):.3g}")
-            else:
-                changes[path] = trial.suggest_categorical(path, part)
-        return Proposal(found, changes, trial, lock)
 
 
 def number(trial: optuna.trial.FrozenTrial) -> int:

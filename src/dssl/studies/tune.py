@@ -32,7 +32,7 @@ import numpy as np
 import tomli_w
 from numpy.typing import NDArray
 
-from dssl.config.fields import graph_settings
+from dssl.config.fields import graph_settings, values
 from dssl.config.registry import Range, Scope
 from dssl.config.resolve import resolve
 from dssl.config.schema import Config, GraphSettings
@@ -107,15 +107,15 @@ def search(
         on_trial: called after each trial with how many there are, its value (none if it failed) and the best so far.
     """
     require("optuna", extra="tune")
-    if select not in get_args(Select):
-        choices = get_args(Select)
+    choices = get_args(Select)
+    if select not in choices:
         raise ConfigError(f"unknown criterion {select!r}{nearest(select, choices)}; use one of {', '.join(choices)}")
     if trials < 1 or workers < 1:
         raise ConfigError(f"{trials} trials by {workers} workers cannot be; give at least one of each")
     config = config.model_copy(update={"graph": with_full_paths(config.graph)})
     judge = Judge(config, select)
     asked = {"settings": to_toml(config), "select": select, "graph": judge.check().fingerprint()}
-    here = {path: _value(config, path) for path in varied}
+    here = {path: value for path, value in values(config).items() if path in varied}
     start = here if all(_holds(varied[path], value) for path, value in here.items()) else None
     known = Trials(folder, asked, varied=varied, start=start, seed=config.seed, minimize=select == "loss")
     running: dict[Future[dict[str, Any]], Proposal] = {}
@@ -199,12 +199,12 @@ class Judge:
         graph = _graph(self.config.graph)
         config = changed(self.config, changes)
         model = Embedder.from_config(config).fit(graph.replace(y=None))
-        values = model.embeddings_.values
-        if not np.isfinite(values).all():
+        vectors = model.embeddings_.values
+        if not np.isfinite(vectors).all():
             raise DsslError("the training diverged: a vector is NaN or infinite")
         plain = links(graph, directed=config.graph.directed, self_loops=config.graph.self_loops)
         found: dict[str, float | None] = {
-            name.replace("_", "-"): value for name, value in label_free(plain, values).items()
+            name.replace("_", "-"): value for name, value in label_free(plain, vectors).items()
         }
         losses = [record["loss"] for record in model.metrics_[-LAST_LOSSES:]]
         found["loss"] = sum(losses) / len(losses) if losses else None
@@ -214,7 +214,7 @@ class Judge:
             scalings = SCALINGS if scaling == "chosen" else (scaling,)
             seen, splits = self.parts(graph)
             found["validation"] = linear_probe(
-                values,
+                vectors,
                 seen,
                 splits,
                 measure=self.measure(seen),
@@ -233,11 +233,6 @@ def changed(config: Config, changes: Mapping[str, Any]) -> Config:
 @lru_cache(maxsize=1)
 def _graph(options: GraphSettings) -> Graph:
     return read_graph(options)
-
-
-def _value(config: Config, path: str) -> Any:
-    section, _, leaf = path.partition(".")
-    return getattr(getattr(config, section), leaf)
 
 
 def _holds(part: tuple[Any, ...] | Range, value: Any) -> bool:
@@ -273,8 +268,8 @@ def recipe(config: Config, header: Mapping[str, str]) -> str:
         config: the settings; they are written in full, so that later defaults do not change them.
         header: title, source and notes.
     """
-    values = config.model_dump(exclude_none=True)
-    train = {name: value for name, value in values["train"].items() if name not in NOT_IN_RECIPES}
-    graph = {name: values["graph"][name] for name in graph_settings(Scope.MODEL)}
-    tables = {"recipe": dict(header), "graph": graph, "encoder": values["encoder"], "method": values["method"]}
+    sections = config.model_dump(exclude_none=True)
+    train = {name: value for name, value in sections["train"].items() if name not in NOT_IN_RECIPES}
+    graph = {name: sections["graph"][name] for name in graph_settings(Scope.MODEL)}
+    tables = {"recipe": dict(header), "graph": graph, "encoder": sections["encoder"], "method": sections["method"]}
     return tomli_w.dumps({**tables, "train": train})

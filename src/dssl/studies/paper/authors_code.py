@@ -4,77 +4,67 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from dssl.studies.results_table import Cell, markdown_rows
 
 SPREAD = 0.5  # points between two runs of the same code, about the deviation of our seeds
+Cells = Mapping[tuple[str, str], Cell]  # by graph and method
 
 
-@dataclass(frozen=True, slots=True)
-class OnPublicSplits:
-    """The section on the public splits.
+def on_public_splits(figures: Mapping[tuple[str, str], tuple[float, float]], cells: Cells) -> list[str]:
+    """The lines of the section on the public splits.
 
     Args:
         figures: accuracy of the authors' code with its own probe and with ours, by graph and method.
+        cells: ours.
     """
-
-    figures: Mapping[tuple[str, str], tuple[float, float]]
-
-    def __call__(self, cells: Mapping[tuple[str, str], Cell]) -> list[str]:
-        """The lines of the section for the measured cells."""
-        rows = []
-        for (graph, method), (own, ours) in self.figures.items():
-            cell = cells.get((graph, method))
-            if cell is None:
-                continue
-            gap = cell.mean - ours
-            spread = max(cell.over_seeds, SPREAD)
-            word = verdict(gap, spread)
-            printed = "" if cell.printed is None else f"{cell.printed[0]:.1f}"
-            there = "" if cell.printed is None else f"{own - cell.printed[0]:+.1f}"
-            figures = [printed, f"{own:.1f}", there, f"{ours:.1f}", cell.text, f"{gap:+.1f}", word]
-            rows.append([graph, method, *figures])
-        if not rows:
-            return []
-        header = ["graph", "", "published", "authors' code", "minus published", "with our probe", "ours", "gap", ""]
-        note = (
-            "The authors' code was run on one core with the public splits. Its vectors were evaluated by its own probe "
-            "and by ours. *Minus published* is not a matter of this package: the authors' "
-            "code does not reach the published number here, or exceeds it. *Gap* compares both implementations by the "
-            f"same probe; up to {SPREAD:g} points, or the deviation over seeds, count as level."
+    rows = []
+    for (graph, method), (own, ours) in figures.items():
+        cell = cells.get((graph, method))
+        if cell is None:
+            continue
+        gap = cell.mean - ours
+        printed, there = (
+            ("", "") if cell.printed is None else (f"{cell.printed[0]:.1f}", f"{own - cell.printed[0]:+.1f}")
         )
-        return ["", "## Authors' code", "", note, "", *markdown_rows(header, rows)]
+        word = verdict(gap, max(cell.over_seeds, SPREAD))
+        rows.append([graph, method, printed, f"{own:.1f}", there, f"{ours:.1f}", cell.text, f"{gap:+.1f}", word])
+    header = ["graph", "", "published", "authors' code", "minus published", "with our probe", "ours", "gap", ""]
+    note = (
+        "The authors' code was run on one core with the public splits. Its vectors were evaluated by its own probe "
+        "and by ours. *Minus published* is not a matter of this package: the authors' "
+        "code does not reach the published number here, or exceeds it. *Gap* compares both implementations by the "
+        f"same probe; up to {SPREAD:g} points, or the deviation over seeds, count as level."
+    )
+    return _section("Authors' code", note, header, rows)
 
 
-@dataclass(frozen=True, slots=True)
-class OnRandomSplits:
-    """The section on ten random splits.
+def on_random_splits(figures: Mapping[tuple[str, str], tuple[int, float]], cells: Cells) -> list[str]:
+    """The lines of the section on ten random splits.
 
     Args:
         figures: columns of the authors' code, and its accuracy with our probe, by graph and method.
+        cells: ours.
     """
+    rows = []
+    for (graph, method), (columns, theirs) in figures.items():
+        cell = cells.get((graph, method))
+        if cell is None:
+            continue
+        gap, error = cell.mean - theirs, cell.over_splits / math.sqrt(len(cell.values[0]))
+        word = verdict(gap, max(math.hypot(cell.over_seeds, error), SPREAD))
+        rows.append([graph, method, str(columns), f"{theirs:.1f}", cell.text, f"{gap:+.1f}", word])
+    header = ["graph", "", "columns", "authors' code", "ours", "gap", ""]
+    note = (
+        "Ten random 60/20/20 splits, the probe of this package for both, and as many columns as the authors have. "
+        "The authors' code was run once. The deviation of ours over seeds and the standard error over splits "
+        "count as level."
+    )
+    return _section("Authors' code on random splits", note, header, rows)
 
-    figures: Mapping[tuple[str, str], tuple[int, float]]
 
-    def __call__(self, cells: Mapping[tuple[str, str], Cell]) -> list[str]:
-        """The lines of the section for the measured cells."""
-        rows = []
-        for (graph, method), (columns, theirs) in self.figures.items():
-            if (graph, method) in cells:
-                cell = cells[graph, method]
-                gap, error = cell.mean - theirs, cell.over_splits / math.sqrt(len(cell.values[0]))
-                word = verdict(gap, max(math.hypot(cell.over_seeds, error), SPREAD))
-                rows.append([graph, method, str(columns), f"{theirs:.1f}", cell.text, f"{gap:+.1f}", word])
-        if not rows:
-            return []
-        header = ["graph", "", "columns", "authors' code", "ours", "gap", ""]
-        note = (
-            "Ten random 60/20/20 splits, the probe of this package for both, and as many columns as the authors have. "
-            "The authors' code was run once. The deviation of ours over seeds and the standard error over splits "
-            "count as level."
-        )
-        return ["", "## Authors' code on random splits", "", note, "", *markdown_rows(header, rows)]
+def _section(title: str, note: str, header: list[str], rows: list[list[str]]) -> list[str]:
+    return ["", f"## {title}", "", note, "", *markdown_rows(header, rows)] if rows else []
 
 
 def verdict(gap: float, spread: float) -> str:

@@ -7,7 +7,6 @@ has other settings.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -19,10 +18,9 @@ from dssl.graph.statistics import neighborhood_similarity
 from dssl.model.estimator import Embedder
 from dssl.rng import stream
 from dssl.studies import charts
-from dssl.studies.entries import QUICK
 from dssl.studies.experiments import Job
-from dssl.studies.judge import Content
-from dssl.studies.paper.plans import Options
+from dssl.studies.judge import Content, plain
+from dssl.studies.paper.plans import Options, quick_settings
 from dssl.studies.results_table import Page
 
 EGO_DEGREES = (4, 10)  # of the node in the middle of a drawn neighbourhood
@@ -32,7 +30,7 @@ SAMPLE = 120  # nodes of a map of similarities
 
 def study_job(graph: str, options: Options) -> Job:
     """The default preset; the principal components next to its trained columns have no part in the factors."""
-    return Job(graph, "factors", QUICK if options.quick else {}, splits=0)
+    return Job(graph, "factors", quick_settings(options), splits=0)
 
 
 def study(job: Job) -> Content:
@@ -54,20 +52,20 @@ def study(job: Job) -> Content:
     return {
         "class_names": [str(name) for name in graph.class_names or range(graph.num_classes)],
         "classes": {
-            "neighbourhoods": _rounded(neighborhood_similarity(graph)),
-            "posteriors": _rounded(posteriors),
-            "correlation": _rounded(correlations),
+            "neighbourhoods": plain(neighborhood_similarity(graph)),
+            "posteriors": plain(posteriors),
+            "correlation": plain(correlations),
         },
         "ego": {
             "ids": graph.ids.take(nodes).to_pylist(),
             "labels": graph.y[nodes].tolist(),
             "links": np.stack([place[found.source[inside]], place[found.target[inside]]], axis=1).tolist(),
-            "q": _rounded(found.links[inside]),
+            "q": plain(found.links[inside]),
         },
         "sample": {
             "ids": graph.ids.take(sample).to_pylist(),
             "labels": graph.y[sample].tolist(),
-            "q": _rounded(found.nodes[sample]),
+            "q": plain(found.nodes[sample]),
         },
     }
 
@@ -155,13 +153,6 @@ def write(page: Page, graph: str, found: Content) -> None:
     same, others = of[:, None] == of, ~np.eye(len(of), dtype=bool)
     within, between = (alike[pairs].mean() if pairs.any() else math.nan for pairs in (same & others, ~same))
     page.say(f"Mean cosine of two nodes of one class {within:.2f}, of two classes {between:.2f}.")
-
-
-def _rounded(values: Any) -> Any:
-    """Nested lists of numbers to six digits, with none for unknown values, so that files are small."""
-    if isinstance(values, float):
-        return round(values, 6) if math.isfinite(values) else None
-    return [_rounded(value) for value in (values if isinstance(values, list) else values.tolist())]
 
 
 def _text(value: float) -> str:

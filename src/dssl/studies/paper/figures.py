@@ -13,16 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dssl.config.fields import locate
+from dssl.config.fields import locate, values
 from dssl.config.resolve import resolve
-from dssl.config.schema import Config
 from dssl.data.datasets import available
 from dssl.studies import charts
-from dssl.studies.entries import PAPER_TERMS, QUICK, Entry, Results
+from dssl.studies.entries import PAPER_TERMS, Entry, Results
 from dssl.studies.experiments import Job
 from dssl.studies.judge import kept
 from dssl.studies.paper import factor_figures
-from dssl.studies.paper.plans import BASES, Options, for_graph, graphs_of, seeds_of, splits_of
+from dssl.studies.paper.plans import BASES, Options, for_graph, graphs_of, quick_settings, seeds_of, splits_of
 from dssl.studies.records import Record
 from dssl.studies.results_table import OUTDATED, Cell, Page
 
@@ -156,16 +155,16 @@ def line_jobs(line: Line, graph: str, options: Options) -> list[tuple[float, Job
 
     The base configuration is the same job in all lines, and the full model of Table 2: it is trained once.
     """
-    base = {**for_graph(BASES[line.base], graph), **(QUICK if options.quick else {})}
-    config = resolve(base)
-    own = _value(config, line.setting)
-    values = sorted({*line.values, own})
+    base = {**for_graph(BASES[line.base], graph), **quick_settings(options)}
+    known = values(resolve(base))
+    own = known[locate(line.setting)]
+    tried = sorted({*line.values, own})
     if options.quick:
-        values = [value for value in values if value <= own] if line.setting == "epochs" else [values[0], values[-1]]
+        tried = [value for value in tried if value <= own] if line.setting == "epochs" else [tried[0], tried[-1]]
     found = []
-    for value in values:
+    for value in tried:
         wanted = {**line.changes, line.setting: value}
-        changes = {name: to for name, to in wanted.items() if to != _value(config, name)}
+        changes = {name: to for name, to in wanted.items() if to != known[locate(name)]}
         row = ", ".join([*(f"{name}={to}" for name, to in changes.items()), line.base])
         row = row if changes else f"full, {line.base}"
         found += [
@@ -175,11 +174,6 @@ def line_jobs(line: Line, graph: str, options: Options) -> list[tuple[float, Job
     return found
 
 
-def _value(config: Config, name: str) -> Any:
-    section, _, leaf = locate(name).rpartition(".")
-    return getattr(getattr(config, section), leaf)
-
-
 Panels = dict[tuple[str, str], dict[str, dict[float, Cell]]]
 
 
@@ -187,11 +181,9 @@ def _panels(found: Iterable[tuple[Point, Record]]) -> Panels:
     """Cells by graph and setting, line, and value."""
     panels: Panels = {}
     for point, record in found:
-        values = record.views["embedding"].percent("accuracy")
-        if values:
+        if values := record.views["embedding"].percent("accuracy"):
             cells = panels.setdefault((point.job.graph, point.line.setting), {}).setdefault(point.line.name, {})
-            before = cells.get(point.value, Cell(()))
-            cells[point.value] = Cell((*before.values, values), outdated=before.outdated or record.outdated)
+            cells[point.value] = cells.get(point.value, Cell(())).plus(values, outdated=record.outdated)
     return panels
 
 

@@ -8,12 +8,12 @@ training. A second study teaches a tenth of the kinds (`dssl.studies.paper.taugh
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dssl import rng
 from dssl.config.resolve import resolve
@@ -25,12 +25,12 @@ from dssl.graph.link_mixture import LinkGroups
 from dssl.model.estimator import Embedder
 from dssl.runtime import files
 from dssl.studies import charts
-from dssl.studies.entries import QUICK
 from dssl.studies.experiments import Job
-from dssl.studies.judge import Content, kept
+from dssl.studies.judge import Content, kept, read_content
 from dssl.studies.paper import taught
-from dssl.studies.paper.plans import Options
+from dssl.studies.paper.plans import Options, quick_settings, seeds_of
 from dssl.studies.records import Record
+from dssl.studies.results_table import markdown_rows, mean_and_range
 
 GRAPHS = ("python:rich", "python:networkx", "python:stdlib")
 TAUGHT = ("python:rich", "python:networkx", "python:optuna", "python:stdlib")
@@ -50,14 +50,12 @@ def jobs(options: Options) -> list[Job]:
     """Return a job for each graph and seed of both studies: agreement without kinds, and kinds taught."""
     wanted = options.datasets or (GRAPHS[:1] if options.quick else GRAPHS)
     learned = options.datasets or (TAUGHT[:1] if options.quick else TAUGHT)
-    seeds = range(1 if options.quick else options.seeds or 5)
-    quick = QUICK if options.quick else {}
     settings = {"kinds": {"num_factors": FACTORS, "distillation_weight": WEIGHT}, "taught": taught.SETTINGS}
     return [
-        Job(graph, row, {**settings[row], **quick}, seed=seed, splits=0)
+        Job(graph, row, {**settings[row], **quick_settings(options)}, seed=seed, splits=0)
         for row, graphs in (("kinds", wanted), ("taught", learned))
         for graph in graphs
-        for seed in seeds
+        for seed in seeds_of(options, 5)
     ]
 
 
@@ -89,20 +87,24 @@ def _held_out(graph: Graph, config: Any, seed: int) -> dict[str, float]:
     )[1]
     draw = rng.stream(seed, "held-out kinds").random(int(pairs.max()) + 1)
     hidden = draw[pairs] < HELD_OUT
-    fewer = Graph.from_edges(
-        start[~hidden],
-        end[~hidden],
+    found = Embedder.from_config(config).fit(without(graph, hidden)).factors(graph)
+    place = {(int(i), int(j)): row for row, (i, j) in enumerate(zip(found.source, found.target, strict=True))}
+    wanted = np.flatnonzero(hidden & (graph.kinds >= 0) & (start != end))
+    rows = [place[int(start[arc]), int(end[arc])] for arc in wanted]
+    return scores(found.links[rows].argmax(axis=1), graph.kinds[wanted])
+
+
+def without(graph: Graph, hidden: NDArray[np.bool_]) -> Graph:
+    """Return the graph without some arcs, and without its labels and kinds."""
+    return Graph.from_edges(
+        graph.sources()[~hidden],
+        graph.indices[~hidden],
         num_nodes=graph.num_nodes,
         directed=graph.directed,
         ids=graph.ids,
         x=graph.x,
         name=graph.name,
     )
-    found = Embedder.from_config(config).fit(fewer).factors(graph)
-    place = {(int(i), int(j)): row for row, (i, j) in enumerate(zip(found.source, found.target, strict=True))}
-    wanted = np.flatnonzero(hidden & (graph.kinds >= 0) & (start != end))
-    rows = [place[int(start[arc]), int(end[arc])] for arc in wanted]
-    return scores(found.links[rows].argmax(axis=1), graph.kinds[wanted])
 
 
 def write(options: Options, out: Path, on_record: Callable[[Job, Record], None], *, stored: bool = False) -> list[Path]:
@@ -118,7 +120,7 @@ def write(options: Options, out: Path, on_record: Callable[[Job, Record], None],
     problems, paths = [], []
     for job in jobs(options):
         name = ("taught-" if job.row == "taught" else "") + f"{job.graph.replace(':', '-')}-{job.seed}.json"
-        if stored and not _known(out / "kinds" / name, job):
+        if stored and read_content(out / "kinds" / name, job.key) is None:
             continue
         content, record = kept(job, out / "kinds" / name, taught.measure if job.row == "taught" else measure)
         on_record(job, record)
@@ -137,13 +139,6 @@ def write(options: Options, out: Path, on_record: Callable[[Job, Record], None],
     return [path, *paths]
 
 
-def _known(path: Path, job: Job) -> bool:
-    try:
-        return bool(json.loads(path.read_text(encoding="utf-8"))["key"] == job.key)
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-
-
 def markdown(
     found: dict[str, list[Content]], learned: dict[str, list[Content]], problems: Sequence[str], *, quick: bool
 ) -> str:
@@ -158,29 +153,20 @@ def markdown(
     if quick:
         lines += ["", "**Made with `--quick`**: ten epochs, one seed. The numbers mean nothing."]
     for measure, title in (("ami", "Adjusted mutual information (0 for random groups)"), ("purity", "Purity")):
-        extra = {"chance": "chance"} if measure == "purity" else {}
-        columns = {**COLUMNS, **extra}
-        lines += ["", f"## {title}", "", "| graph | links | seeds | " + " | ".join(columns.values()) + " |"]
-        lines.append("| --- | --: | --: " + "| --: " * len(columns) + "|")
+        columns = COLUMNS | ({"chance": "chance"} if measure == "purity" else {})
+        rows = []
         for graph, each in found.items():
-            cells = [_cell([one["rows"][name][measure] for one in each if name in one["rows"]]) for name in columns]
-            lines.append(f"| {graph} | {each[0]['links']:,} | {len(each)} | " + " | ".join(cells) + " |")
+            values = ([one["rows"][name][measure] for one in each if name in one["rows"]] for name in columns)
+            cells = map(mean_and_range, values)
+            rows.append([graph, f"{each[0]['links']:,}", str(len(each)), *cells])
+        header = ["graph", "links", "seeds", *columns.values()]
+        lines += ["", f"## {title}", "", *markdown_rows(header, rows, align="lr")]
     lines += ["", "![Links by factor and kind](kinds.svg)"] if found else []
-    lines += taught.table(learned, _cell) if learned else []
+    lines += taught.table(learned) if learned else []
     for graph, each in found.items():
-        lines += ["", f"## Links of {graph} by factor and kind, seed {each[0]['seed']}", ""]
-        lines += [
-            "| factor | " + " | ".join(each[0]["names"]) + " |",
-            "| --- " + "| --: " * len(each[0]["names"]) + "|",
-        ]
-        named = zip(each[0]["factors"], each[0]["table"], strict=True)
-        lines += [f"| {name} | " + " | ".join(f"{n:,}" for n in row) + " |" for name, row in named]
+        first = each[0]
+        rows = [[name, *(f"{n:,}" for n in row)] for name, row in zip(first["factors"], first["table"], strict=True)]
+        lines += ["", f"## Links of {graph} by factor and kind, seed {first['seed']}", ""]
+        lines += markdown_rows(["factor", *first["names"]], rows, align="lr")
     lines += ["", *problems] if problems else []
     return "\n".join(lines) + "\n"
-
-
-def _cell(values: Sequence[float]) -> str:
-    if not values:
-        return "–"
-    text = f"{np.mean(values):.2f}"
-    return text if np.ptp(values) < 5e-3 else f"{text} ({min(values):.2f} to {max(values):.2f})"

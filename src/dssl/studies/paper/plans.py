@@ -67,11 +67,6 @@ class Options:
     budgets: tuple[str, ...] = ()
 
 
-def nothing(_: Options) -> list[Entry]:
-    """The plan of a table that is computed from other records."""
-    return []
-
-
 def classification(options: Options) -> list[Entry]:
     """Every method and baseline on every graph on this machine; k-means is included, for Table 5."""
     return [
@@ -96,45 +91,23 @@ def factors(options: Options) -> list[Entry]:
 def published(options: Options) -> list[Entry]:
     """Every method with a recipe for the public splits of Planetoid: wide vectors, one split; PubMed has one seed.
 
-    DSSL has its defaults and 512 columns. Where the authors' code was run on random splits, a method has its width there.
+    DSSL has its defaults and 512 columns. Where the authors' code was run on random splits, a method has its width
+    there.
     """
-    public = [
-        Entry(
-            Job(
-                graph,
-                method,
-                {**settings, **_quick(options)},
-                seed=seed,
-                splits=1,
-                protocol="public",
-            ),
-            graph,
-            method,
-        )
-        for graph in graphs_of(options, PLANETOID)
-        for method in method_names(options.methods)
-        if (settings := _public(method, graph))
-        for seed in seeds_of(options, 1 if graph == "pubmed" else 3)
-    ]
-    random = [
-        Entry(
-            Job(
-                graph,
-                method,
-                {"recipe": f"{method}:{graph}", "dim": columns, "hidden_dim": columns, **_quick(options)},
-                seed=seed,
-                splits=splits_of(options),
-            ),
-            graph,
-            method,
-        )
-        for method in method_names(options.methods)
-        if method in recipes()
-        for graph, (columns, _) in read_recipe(method).header.wide.items()
-        if not options.datasets or graph in options.datasets
-        for seed in seeds_of(options, 3)
-    ]
-    return [*public, *random]
+    found = []
+    methods = method_names(options.methods)
+    for graph in graphs_of(options, PLANETOID):
+        for method in methods:
+            if settings := _public(method, graph):
+                job = Job(graph, method, settings, splits=1, protocol="public")
+                found += _trainings(options, job, graph, method, usual=1 if graph == "pubmed" else 3)
+    for method in filter(recipes().__contains__, methods):
+        for graph, (columns, _) in read_recipe(method).header.wide.items():
+            if not options.datasets or graph in options.datasets:
+                settings = {"recipe": f"{method}:{graph}", "dim": columns, "hidden_dim": columns}
+                job = Job(graph, method, settings, splits=splits_of(options))
+                found += _trainings(options, job, graph, method, usual=3)
+    return found
 
 
 def _public(method: str, graph: str) -> dict[str, Any]:
@@ -147,23 +120,14 @@ def _public(method: str, graph: str) -> dict[str, Any]:
 
 def ablations(options: Options) -> list[Entry]:
     """Each ablation of each base configuration."""
-    return [
-        Entry(
-            Job(
-                graph,
-                f"{row}, {base}",
-                {**for_graph(settings, graph), **ABLATIONS[row], **_quick(options)},
-                seed=seed,
-                splits=splits_of(options),
-            ),
-            row,
-            ablation_column(graph, base),
-        )
-        for graph in graphs_of(options, ABLATION_GRAPHS)
-        for base, settings in BASES.items()
-        for row in ABLATIONS
-        for seed in seeds_of(options, 3)
-    ]
+    found = []
+    for graph in graphs_of(options, ABLATION_GRAPHS):
+        for base, own in BASES.items():
+            for row, changes in ABLATIONS.items():
+                settings = {**for_graph(own, graph), **changes}
+                job = Job(graph, f"{row}, {base}", settings, splits=splits_of(options))
+                found += _trainings(options, job, row, ablation_column(graph, base), usual=3)
+    return found
 
 
 def ablation_column(graph: str, base: str) -> str:
@@ -180,22 +144,15 @@ def gat(options: Options) -> list[Entry]:
                 continue
             own = method == "dssl"
             theirs = {"recipe": f"{PAPER_TERMS}:{graph}"} if own else {**method_settings(method, graph), "layers": 2}
-            settings = {**theirs, "encoder": "gat", **_quick(options)}
-            found += [
-                Entry(Job(graph, method, settings, seed=seed, splits=splits_of(options)), graph, method)
-                for seed in seeds_of(options, 1)
-            ]
+            job = Job(graph, method, {**theirs, "encoder": "gat"}, splits=splits_of(options))
+            found += _trainings(options, job, graph, method, usual=1)
     return found
 
 
 def synthetic(options: Options) -> list[Entry]:
     """Every method on the synthetic graphs, at 25/25/50."""
     return [
-        replace(
-            entry,
-            job=replace(entry.job, shares=DIAL_SHARES, clusters=False),
-            row=f"{h:g}",
-        )
+        replace(entry, job=replace(entry.job, shares=DIAL_SHARES, clusters=False), row=f"{h:g}")
         for h in numbers.HOMOPHILY
         for method in method_names(options.methods)
         for graph in [synthetic_spec(h, quick=options.quick)]
@@ -240,5 +197,12 @@ def for_graph(settings: Mapping[str, Any], graph: str) -> dict[str, Any]:
     return {**settings, "recipe": f"{settings['recipe']}:{graph}"}
 
 
-def _quick(options: Options) -> dict[str, Any]:
+def quick_settings(options: Options) -> dict[str, Any]:
+    """Settings of every training: none, or those of a smoke test."""
     return QUICK if options.quick else {}
+
+
+def _trainings(options: Options, job: Job, row: str, column: str, *, usual: int) -> list[Entry]:
+    """The entries of a cell: a job with each seed."""
+    job = replace(job, settings={**job.settings, **quick_settings(options)})
+    return [Entry(replace(job, seed=seed), row, column) for seed in seeds_of(options, usual)]

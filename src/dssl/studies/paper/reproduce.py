@@ -59,19 +59,30 @@ class Made:
     on_record: OnRecord
     stored: bool = False
 
+    def of(self, results: Results) -> Made:
+        """The same with fewer results."""
+        return replace(self, results=results, records=list({record.key: record for _, record in results}.values()))
+
+    def write(self, page: str, csv: str) -> list[Path]:
+        """Write a table as Markdown and CSV."""
+        written = [self.out / f"{self.name}.md", self.out / f"{self.name}.csv"]
+        for path, text in zip(written, (page, csv), strict=True):
+            files.write_text(path, text)
+        return written
+
 
 @dataclass(frozen=True, slots=True)
 class Study:
     """A table, or a page of figures.
 
     Args:
-        plan: the entries for a selection.
+        plan: the entries for a selection; none without trainings in ``OUT/runs``.
         write: writes the results, and returns the paths.
         fits: jobs of models that `write` fits itself, to draw them.
         stored_seeds: seeds of a cell, at most, where stored records alone are taken; 0 for the usual number.
     """
 
-    plan: Callable[[Options], list[Entry]]
+    plan: Callable[[Options], list[Entry]] | None
     write: Callable[[Made], list[Path]]
     fits: Callable[[Options], Sequence[Job]] = lambda _: ()
     stored_seeds: int = 0
@@ -104,8 +115,8 @@ def reproduce(
     study = STUDIES[name]
     if stored and options.seeds is None and study.stored_seeds:
         options = replace(options, seeds=study.stored_seeds)
-    entries = study.plan(options)
-    if not entries and study.plan is not plans.nothing:
+    entries = study.plan(options) if study.plan else []
+    if not entries and study.plan:
         raise ConfigError(
             f"{name} has none of the methods, or none of the graphs that are here, among the requested ones; "
             "docs/reproduce.md lists the content of each table"
@@ -117,26 +128,21 @@ def reproduce(
     failed = [f"{record.row} on {record.graph}: {record.error}" for record in done if record.error]
     if done and len(failed) == len(done):
         raise RunError(f"{name}: every training failed; {failed[0]}")
-    if stored:
-        failed = []  # a table of stored records has fewer cells
     results = [(entry, records[entry.job.key]) for entry in entries if not records[entry.job.key].error]
-    if stored:
-        done = [record for record in done if not record.error]
+    if stored:  # a table of stored records has fewer cells
+        failed, done = [], [record for record in done if not record.error]
     return study.write(Made(name, options, out, entries, results, done, failed, on_record, stored))
 
 
 def write_table(build: tables.Build, made: Made) -> list[Path]:
     """Write a table as Markdown and CSV, and draw it if it has values."""
     if made.stored:
-        results = current(made.results)
-        made = replace(made, results=results, records=list({one.key: one for _, one in results}.values()))
+        made = made.of(current(made.results))
     table = build(made.options, made.results)
     notes = [QUICK_NOTE, "", *table.notes] if made.options.quick and made.records else table.notes
     coverage = _coverage(made) if made.records and not made.options.quick else []
     table = replace(table, notes=notes, remarks=[*table.remarks, *made.failed, *coverage, *_time(made.records)])
-    written = [made.out / f"{made.name}.md", made.out / f"{made.name}.csv"]
-    files.write_text(written[0], table.markdown())
-    files.write_text(written[1], table.csv())
+    written = made.write(table.markdown(), table.csv())
     if table.cells:
         points = {
             key: (cell.mean, cell.over_splits, None if cell.printed is None else cell.printed[0])
@@ -152,7 +158,7 @@ def plan_regret(options: Options) -> list[Entry]:
     for budget in options.budgets:
         if budget not in regret.MEASURES:
             raise ConfigError(f"unknown budget {budget!r}; use {', '.join(regret.MEASURES)}")
-    wanted = list(options.datasets) or plans.graphs_of(replace(options, datasets=()), regret.graphs())
+    wanted = list(options.datasets) or plans.graphs_of(options, regret.graphs())
     return regret.plan(wanted, options.rows, seeds=options.seeds, quick=options.quick)
 
 
@@ -160,8 +166,7 @@ def write_regret(made: Made) -> list[Path]:
     """Write the table of regret as Markdown and CSV."""
     own = {entry.column for entry, _ in made.results if entry.row.startswith("dssl")} if made.stored else set()
     if own:  # a graph without the default would change the best row, and the graphs that rows are compared on
-        results = [(entry, record) for entry, record in made.results if entry.column in own]
-        made = replace(made, results=results, records=list({record.key: record for _, record in results}.values()))
+        made = made.of([(entry, record) for entry, record in made.results if entry.column in own])
     scores = regret.Scores.of(made.results)
     trained = sum(not record.baseline for record in made.records)
     notes = [
@@ -173,14 +178,11 @@ def write_regret(made: Made) -> list[Path]:
         f"{len(made.records)} records, {trained} of them trainings.",
     ]
     notes = [QUICK_NOTE, "", *notes] if made.options.quick else notes
-    written = [made.out / f"{made.name}.md", made.out / f"{made.name}.csv"]
     absent = [] if made.options.datasets else [name for name in DATASETS if not available(name)]
     here = [f"Left out, since their files are not on this machine: {', '.join(absent)}."] if absent else []
     remarks = [*dict.fromkeys(made.failed), *here, *_time(made.records), *_left(made)]
     page = regret.markdown(scores, notes=notes, remarks=remarks, measures=made.options.budgets)
-    files.write_text(written[0], page)
-    files.write_text(written[1], regret.csv(scores))
-    return written
+    return made.write(page, regret.csv(scores))
 
 
 def current(results: Results) -> list[tuple[Entry, Record]]:
@@ -275,7 +277,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} hours" if seconds >= 3600 else f"{minutes} minute{'' if minutes == 1 else 's'}"
 
 
-def _table(plan: Callable[[Options], list[Entry]], build: tables.Build) -> Study:
+def _table(plan: Callable[[Options], list[Entry]] | None, build: tables.Build) -> Study:
     return Study(plan, partial(write_table, build), stored_seeds=3)
 
 
@@ -283,16 +285,16 @@ STUDIES: dict[str, Study] = {
     "table1": _table(plans.classification, tables.classification),
     "table2": _table(plans.ablations, tables.ablations),
     "table3": _table(plans.gat, tables.gat),
-    "table4": _table(plans.nothing, tables.statistics),
+    "table4": _table(None, tables.statistics),
     "table5": _table(plans.classification, tables.clustering),
-    "table6": _table(plans.nothing, tables.synthetic_statistics),
+    "table6": _table(None, tables.synthetic_statistics),
     "table7": _table(plans.synthetic, tables.synthetic_results),
     "published": _table(plans.published, tables.published),
     "factors": _table(plans.factors, tables.factors),
     "summary": _table(plans.summary, tables.summary),
     "regret": Study(plan_regret, write_regret),
     "kinds": Study(
-        plans.nothing,
+        None,
         lambda made: kinds.write(made.options, made.out, made.on_record, stored=made.stored),
         kinds.jobs,
     ),

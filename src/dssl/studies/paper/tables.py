@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+from scipy.special import entr
 
 from dssl.config.methods import METHODS
 from dssl.config.recipes import read_recipe, recipes
@@ -15,7 +16,7 @@ from dssl.data.load import load
 from dssl.graph import statistics as graph_statistics
 from dssl.studies.entries import AS_PRINTED, PAPER_TERMS, SANITY, TRAINED, Printed, Results, cells
 from dssl.studies.paper import numbers
-from dssl.studies.paper.authors_code import OnPublicSplits, OnRandomSplits
+from dssl.studies.paper.authors_code import on_public_splits, on_random_splits
 from dssl.studies.paper.plans import (
     ABLATION_GRAPHS,
     ABLATIONS,
@@ -57,8 +58,7 @@ def clustering(options: Options, results: Results) -> Table:
     found = cells(results, "nmi", _printed(numbers.CLUSTERING, dssl=PAPER_TERMS))
     remarks = []
     for (graph, column), cell in found.items():
-        labels = _two_classes(graph)
-        if column == PAPER_TERMS and cell.printed and labels is not None:
+        if column == PAPER_TERMS and cell.printed and (labels := _two_classes(graph)) is not None:
             accuracy = numbers.CLASSIFICATION["dssl"][graph][0] / 100
             bound = 100 * nmi_of_errors(labels, accuracy)
             remarks.append(
@@ -81,10 +81,10 @@ def nmi_of_errors(share: float, accuracy: float) -> float:
     >>> nmi_of_errors(0.5, 1.0), round(nmi_of_errors(0.5, 0.7), 3)
     (1.0, 0.119)
     """
-    table = [[share * accuracy, share * (1 - accuracy)], [(1 - share) * (1 - accuracy), (1 - share) * accuracy]]
-    rows, columns = [sum(row) for row in table], [sum(column) for column in zip(*table, strict=True)]
-    joint, first, second = (_entropy(part) for part in ([*table[0], *table[1]], rows, columns))
-    return (first + second - joint) / ((first + second) / 2)
+    table = np.outer([share, 1 - share], [accuracy, 1 - accuracy])
+    table[1] = table[1, ::-1]
+    joint, first, second = (entr(part).sum() for part in (table, table.sum(axis=1), table.sum(axis=0)))
+    return float((first + second - joint) / ((first + second) / 2))
 
 
 def _verdict(graph: str, cells: Mapping[tuple[str, str], Cell]) -> str:
@@ -141,18 +141,19 @@ def published(options: Options, results: Results) -> Table:
     }
     authors = {(graph, method): pair for method, header in headers.items() for graph, pair in header.authors.items()}
     wide = {(graph, method): pair for method, header in headers.items() for graph, pair in header.wide.items()}
+    found = cells(results, "accuracy", printed)
     table = _of_graphs(
         options,
-        cells(results, "accuracy", printed),
+        found,
         "The public splits of Planetoid, accuracy in percent",
         "Twenty labelled nodes per class train the linear probe, 500 choose its strength and scaling, 1,000 test it. "
-        "Settings are those of `METHOD:GRAPH-public`: wide vectors, as in the methods' own papers; `dssl` is the default "
-        f"with {PUBLIC_WIDTH} columns. `dssl recipes` names the source of each published number; a method without one is "
-        "in the first table alone.",
+        "Settings are those of `METHOD:GRAPH-public`: wide vectors, as in the methods' own papers. `dssl` has its "
+        f"defaults and {PUBLIC_WIDTH} columns. `dssl recipes` names the source of each published number; a method "
+        "without one is in the first table alone.",
         [],
         PLANETOID,
     )
-    return replace(table, comparisons=[OnPublicSplits(authors), OnRandomSplits(wide)])
+    return replace(table, sections=[*on_public_splits(authors, found), *on_random_splits(wide, found)])
 
 
 def factors(options: Options, results: Results) -> Table:
@@ -171,8 +172,7 @@ def factors(options: Options, results: Results) -> Table:
         }
         for name, value in figures.items():
             if value is not None:
-                key = entry.row, name
-                found[key] = Cell((*found[key].values, (value,)) if key in found else ((value,),))
+                found[entry.row, name] = found.get((entry.row, name), Cell(())).plus((value,))
     remarks = [
         f"{graph}: {name} is {cell.mean:.2f}, outside {BARS[name][0]:g} to {BARS[name][1]:g}."
         for (graph, name), cell in found.items()
@@ -325,7 +325,3 @@ def _two_classes(graph: str) -> float | None:
     y = load(graph).y
     counts = np.bincount(y[y >= 0]) if y is not None else np.zeros(0)
     return float(counts.max() / counts.sum()) if (counts > 0).sum() == 2 else None
-
-
-def _entropy(fractions: Sequence[float]) -> float:
-    return -math.fsum(value * math.log(value) for value in fractions if value > 0)

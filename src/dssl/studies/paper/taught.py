@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from dssl.graph.link_count import count_groups
 from dssl.graph.link_kinds import LinkKinds
 from dssl.model.estimator import Embedder
 from dssl.studies.experiments import Job
+from dssl.studies.results_table import markdown_rows, mean_and_range
 
 KNOWN = 0.1
 # Chosen on seed 0 of python:rich and python:networkx: kinds are the purpose of this model, and 64 columns hold fewer.
@@ -50,29 +50,27 @@ def measure(job: Job) -> dict[str, Any]:
     return {"links": int(kinds.size), "known": int(taught.sum()), "kinds": size, "rows": rows, "number": number}
 
 
-def table(found: dict[str, list[dict[str, Any]]], cell: Callable[[Sequence[float]], str]) -> list[str]:
+def table(found: dict[str, list[dict[str, Any]]]) -> list[str]:
     """Return the lines of the section: a row per graph and way of prediction, and the number of factors by ``auto``."""
-    lines = [
+    settings = ", ".join(f"`{name}` {value:g}" for name, value in SETTINGS.items())
+    rows, numbers = [], []
+    for graph, each in found.items():
+        for row, name in ROWS.items():
+            cells = [mean_and_range([one["rows"][row][measure] for one in each]) for measure in MEASURES]
+            rows.append([graph, f"{each[0]['links']:,}", str(len(each)), name, *cells])
+        numbers.append([graph, str(each[0]["kinds"]), ", ".join(str(one["number"]) for one in each)])
+    return [
         "",
         "## Kinds taught",
         "",
-        f"`teach = kinds`, {KNOWN:.0%} of the kinds known; measured on the other links. Settings: "
-        + ", ".join(f"`{name}` {value:g}" for name, value in SETTINGS.items())
-        + ".",
+        f"`teach = kinds`, {KNOWN:.0%} of the kinds known; measured on the other links. Settings: {settings}.",
         "",
+        *markdown_rows(["graph", "links", "seeds", "prediction", *MEASURES.values()], rows, align="lrrlr"),
+        "",
+        "## Number of factors by `num_factors = auto`, by seed",
+        "",
+        *markdown_rows(["graph", "kinds", "number"], numbers, align="lrl"),
     ]
-    lines.append("| graph | links | seeds | prediction | " + " | ".join(MEASURES.values()) + " |")
-    lines.append("| --- | --: | --: | --- " + "| --: " * len(MEASURES) + "|")
-    for graph, each in found.items():
-        for row, name in ROWS.items():
-            cells = [cell([one["rows"][row][measure] for one in each]) for measure in MEASURES]
-            lines.append(f"| {graph} | {each[0]['links']:,} | {len(each)} | {name} | " + " | ".join(cells) + " |")
-    lines += ["", "## Number of factors by `num_factors = auto`, by seed", "", "| graph | kinds | number |"]
-    lines.append("| --- | --: | --- |")
-    for graph, each in found.items():
-        numbers = ", ".join(str(one["number"]) for one in each)
-        lines.append(f"| {graph} | {each[0]['kinds']} | {numbers} |")
-    return lines
 
 
 def measures(q: NDArray[np.float32], kinds: NDArray[np.int32]) -> dict[str, float]:
