@@ -171,8 +171,7 @@ def score_baselines(task: LinkTask) -> Scores:
     ``degrees`` is the product of the two degrees, ``neighbours`` the common neighbours weighted by 1 / log degree
     (Adamic and Adar, 2003), ``paths`` the number of paths of length three divided by the degrees of the inner nodes.
     """
-    adjacency = task.graph.adjacency()
-    adjacency.data[:] = 1
+    adjacency = task.graph.replace(weights=None).adjacency()
     degree = np.asarray(adjacency.sum(axis=1), np.float64).reshape(-1)
     rare = 1 / np.log(np.maximum(degree, 2))
     weighted = (adjacency * rare).tocsr()
