@@ -6,8 +6,8 @@ do not allow a probe (one class, too few nodes) are named under ``skipped``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -115,19 +115,20 @@ def kmeans(values: NDArray[np.float32], y: ArrayLike, *, seed: int = 0) -> dict[
     }
 
 
-def verdict(score: Score, baselines: dict[str, Score], measure: Measure = "accuracy") -> str:
+def verdict(score: Score, baselines: Mapping[str, Score], measure: Measure | Literal["r2"] = "accuracy") -> str:
     """State in one sentence whether the probe beats the best training-free baseline, split by split."""
     name, best = max(baselines.items(), key=lambda item: item[1].mean)
-    of = "" if measure == "accuracy" else f"{measure.replace('_', ' ')} "
-    here, there = f"{of}{100 * score.mean:.1f}%", f"{NAMES[name]} ({100 * best.mean:.1f}%)"
-    if score.mean <= best.mean:
-        return f"The embedding ({here}) does not beat the best training-free baseline, {there}."
-    interval = score.minus(best).interval
-    if interval is None or interval[0] <= 0:
-        return (
-            f"The embedding ({here}) is above the best training-free baseline, {there}, within the noise of the splits."
-        )
-    return f"The embedding ({here}) beats the best training-free baseline, {there}."
+    if measure == "r2":
+        of, (here, there) = "R² ", (f"{each.mean:.2f}" for each in (score, best))
+    else:
+        of = "" if measure == "accuracy" else f"{measure.replace('_', ' ')} "
+        here, there = (f"{100 * each.mean:.1f}%" for each in (score, best))
+    how, noise = "does not beat", ""
+    if score.mean > best.mean:
+        interval = score.minus(best).interval
+        clear = interval is not None and interval[0] > 0
+        how, noise = ("beats", "") if clear else ("is above", ", within the noise of the splits")
+    return f"The embedding ({of}{here}) {how} the best training-free baseline, {NAMES[name]} ({there}){noise}."
 
 
 def _checked(graph: Graph, values: NDArray[Any]) -> NDArray[np.float32]:
