@@ -35,6 +35,7 @@ BASELINES = {
     "neighbours": "common neighbours",
     "paths": "paths of length three",
 }
+HIDDEN = (0.05, 0.1)  # fractions of the links that validation and test hide
 MOST_PAIRS = 10_000  # links that a part of the task holds at most
 
 
@@ -57,11 +58,11 @@ class LinkTask:
     apart: dict[Negatives, tuple[Pairs, Pairs, Pairs]]
 
 
-def hold_out(graph: Graph, *, seed: int, val_share: float = 0.05, test_share: float = 0.1) -> LinkTask:
+def hold_out(graph: Graph, *, seed: int) -> LinkTask:
     """Hide a random fraction of the links; directions and self loops are dropped first."""
     plain, links = _links(graph)
     rng = stream(seed, "hidden links")
-    hidden = [max(round(share * len(links)), 1) for share in (val_share, test_share)]
+    hidden = [max(round(share * len(links)), 1) for share in HIDDEN]
     if len(links) < sum(hidden) + 2:
         raise GraphError(f"graph {graph.name!r} has {len(links)} links; too few to hide some of them")
     order = rng.permutation(len(links))
