@@ -88,10 +88,13 @@ class Embeddings:
     def __getitem__(self, nodes: Any) -> NDArray[np.float32]:
         """Return the vector of an id, shape ``(d,)``, or of a sequence of ids, shape ``(n, d)``."""
         if isinstance(nodes, int | str | np.integer):
-            return self.vector(nodes if isinstance(nodes, str) else int(nodes))
-        found = pc.index_in(as_ids(nodes, "request", unique=False), value_set=self.ids)
+            return self.vector(nodes)  # type: ignore[arg-type]
+        wanted = as_ids(nodes, "request", unique=False)
+        if len(wanted) and wanted.type != self.ids.type:
+            self._position(wanted[0].as_py())
+        found = pc.index_in(wanted.cast(self.ids.type), value_set=self.ids)
         if found.null_count:
-            self._position(pa.array(nodes)[pc.index(pc.is_null(found), True).as_py()].as_py())
+            self._position(wanted[pc.index(pc.is_null(found), True).as_py()].as_py())
         rows: NDArray[np.float32] = self.values[found.to_numpy()]
         return rows
 
@@ -197,8 +200,13 @@ class Embeddings:
 
     def _place(self, node: object) -> int:
         """Position of a node, −1 if it has no vector."""
-        wanted = int if self.ids.type == pa.int64() else str
-        return int(pc.index(self.ids, pa.scalar(node, self.ids.type)).as_py()) if isinstance(node, wanted) else -1
+        wanted = (int, np.integer) if self.ids.type == pa.int64() else str
+        if not isinstance(node, wanted) or isinstance(node, bool):
+            return -1
+        try:
+            return int(pc.index(self.ids, pa.scalar(node, self.ids.type)).as_py())
+        except (OverflowError, UnicodeError):  # a value that no id can have
+            return -1
 
     def _position(self, node: int | str) -> int:
         if (at := self._place(node)) >= 0:
