@@ -24,7 +24,7 @@ one weight vector of the binary model is worth two of the softmax.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
@@ -251,18 +251,9 @@ class _State:
         return cls(weights, loss, gradient, direction, slope, torch.ones_like(scale), -0.5 * slope, scale, memory)
 
     def select(self, keep: torch.Tensor) -> _State:
-        memory = tuple((s[..., keep], y[..., keep], rho[keep]) for s, y, rho in self.memory)
-        return _State(
-            self.weights[..., keep].contiguous(),
-            self.loss[keep],
-            self.gradient[..., keep],
-            self.direction[..., keep],
-            self.slope[keep],
-            self.length[keep],
-            self.decrement[keep],
-            self.scale[keep],
-            memory,
-        )
+        kept = {field.name: getattr(self, field.name)[..., keep] for field in fields(self) if field.name != "memory"}
+        kept["weights"] = kept["weights"].contiguous()
+        return _State(**kept, memory=tuple((s[..., keep], y[..., keep], rho[keep]) for s, y, rho in self.memory))
 
     def advance(self, problem: _Problem) -> _State:
         """Evaluate every problem one step on; take the steps that decrease F enough, shorten the others."""
