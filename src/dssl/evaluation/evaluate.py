@@ -16,7 +16,7 @@ from dssl.errors import DsslError, ProbeError
 from dssl.evaluation.baselines import NAMES, baseline_features, majority
 from dssl.evaluation.label_free import clusters, label_free
 from dssl.evaluation.metrics import Measure, Score, matched_accuracy, suitable_measure
-from dssl.evaluation.probe import SCALINGS, ClassWeight, Scaling, linear_probe
+from dssl.evaluation.probe import SCALINGS, ClassWeight, ProbeResult, Scaling, linear_probe
 from dssl.evaluation.splits import SHARES, Split, random_splits
 from dssl.graph import Graph
 from dssl.runtime.processes import one_thread
@@ -69,13 +69,13 @@ def evaluate(
         by = measure or suited
         reason = reason if by == suited else "as requested"
 
-        def probed(columns: NDArray[np.float32]) -> dict[Measure, Score]:
-            return linear_probe(columns, labels, parts, measure=by, class_weight=class_weight, scalings=scalings).scores
+        def probed(columns: NDArray[np.float32]) -> ProbeResult:
+            return linear_probe(columns, labels, parts, measure=by, class_weight=class_weight, scalings=scalings)
 
         try:
             parts = random_splits(labels, count=splits, shares=shares, seed=seed) if isinstance(splits, int) else splits
             on_stage("linear probe")
-            probe = linear_probe(values, labels, parts, measure=by, class_weight=class_weight, scalings=scalings)
+            probe = probed(values)
         except ProbeError as error:
             return result | {"skipped": {"probe": str(error)}}
         result["probe"] = {**probe.to_json(), "reason": reason, "class_weight": class_weight}
@@ -87,10 +87,10 @@ def evaluate(
         baselines = {"majority": (0, majority(labels, parts))}
         for name, columns in baseline_features(graph, dim=values.shape[1]):
             on_stage(f"baseline {name}")
-            baselines[name] = (columns.shape[1], probed(columns))
+            baselines[name] = (columns.shape[1], probed(columns).scores)
         if random_encoder is not None:
             on_stage("baseline random-encoder")
-            baselines["random-encoder"] = (random_encoder.shape[1], probed(_checked(graph, random_encoder)))
+            baselines["random-encoder"] = (random_encoder.shape[1], probed(_checked(graph, random_encoder)).scores)
         shown: tuple[Measure, ...] = ("accuracy", by) if by != "accuracy" else (by,)
         result["sanity"] = {
             name: {"dim": dim, **{each: scores[each].to_json() for each in shown}}
