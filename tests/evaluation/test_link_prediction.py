@@ -153,6 +153,15 @@ def test_baselines_equal_a_loop_over_their_formulas() -> None:
     assert found["paths_degree_auc"] == pytest.approx(auc(paths), abs=0.02)
 
 
+def test_baselines_of_a_weighted_graph_ignore_its_weights() -> None:
+    pairs = np.random.default_rng(0).integers(30, size=(90, 2))
+    graph = Graph.from_edges(*pairs.T, num_nodes=30, weights=np.linspace(1, 9, 90))
+    found, plain = (
+        ranked(link_prediction.score_baselines(hold_out(g, seed=0))) for g in (graph, graph.replace(weights=None))
+    )
+    assert found == plain
+
+
 def with_auc(wanted: float, count: int = 4000) -> tuple[np.ndarray, np.ndarray]:
     """Scores of links and of other pairs with a given AUC."""
     normal = ndtri((np.arange(count) + 0.5) / count)

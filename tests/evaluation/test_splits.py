@@ -15,7 +15,7 @@ from dssl.errors import DatasetError, ProbeError, RunError
 from dssl.evaluation import splits
 from dssl.evaluation.splits import Budget, Protocol, Split, check_splits, one_per_group, random_splits
 from dssl.graph import Graph
-from dssl.graph.duplicates import duplicate_fraction, duplicate_groups
+from dssl.graph.duplicates import duplicate_groups
 
 Y = np.array([0, 1, -1, 1, 0, 1, 0, 0, 1, 1, -1, 0])
 GRAPH = Graph.from_edges([0], [1], num_nodes=len(Y), y=Y)
@@ -200,6 +200,14 @@ def test_balanced_splits_have_as_many_training_nodes_of_each_class_and_all_of_a_
         assert 2 not in LABELS[split.test]
     (split,) = random_splits(LABELS, count=1, balanced=True, budget=Budget.parse("3/class"))
     assert np.bincount(LABELS[split.train]).tolist() == [3, 3, 3]
+
+
+def duplicate_fraction(graph: Graph) -> float:
+    """Fraction of nodes that share their links, and their label if there are labels, with another node."""
+    groups = duplicate_groups(graph)
+    keys = np.stack([groups, np.zeros_like(groups) if graph.y is None else graph.y], axis=1)
+    _, at, counts = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
+    return float((counts[at.ravel()] > 1).mean())
 
 
 def test_one_node_per_group_of_duplicates_is_in_a_part() -> None:

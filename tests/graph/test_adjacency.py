@@ -21,7 +21,7 @@ def test_products_are_those_of_the_matrices(weighted: bool) -> None:
     adjacency = graph.adjacency()
     links = averages.Averages(graph)
     for product, matrix in (
-        (links.plain, adjacency),
+        (links.product, adjacency),
         (links.mean, mean_matrix(adjacency)),
         (links.smooth, gcn_matrix(adjacency)),
         (links.normalised, normalised_matrix(adjacency)),

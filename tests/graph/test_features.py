@@ -38,6 +38,13 @@ def test_each_kind_of_column():
     assert encoding.names == names
 
 
+def test_a_table_without_rows_has_features_without_rows():
+    _, names, encoding = encode(TABLE.append_column("note", pa.array(["a b", "c", "d", "e"])), kinds={"note": "text"})
+    for kind in (pa.string(), pa.null()):
+        empty = TABLE.slice(0, 0).append_column("note", pa.array([], kind))
+        assert encode(empty, encoding=encoding)[0].shape == (0, len(names))
+
+
 def test_columns_are_taken_in_the_order_asked_for():
     assert encode(TABLE, ["paid", "age"])[1] == ("paid", "age")
     assert encode(TABLE, [])[0] is None

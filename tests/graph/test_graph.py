@@ -101,6 +101,13 @@ def test_positions_of_ids():
         graphs.disconnected().positions([10, 7])
     with pytest.raises(GraphError, match="node ids are integers, not text such as '10'"):
         graphs.disconnected().positions(["10"])
+    assert graphs.path().positions([]).shape == (0,)  # of no type
+
+
+@pytest.mark.parametrize("weights", [["a", "b"], [[1.0], [1.0, 2.0]], [1.0, {}]])
+def test_weights_that_are_no_numbers_are_refused(weights):
+    with pytest.raises(GraphError, match="the weights are not numbers"):
+        Graph.from_edges([0, 1], [1, 2], weights=weights)
 
 
 @pytest.mark.parametrize("make", graphs.ALL)

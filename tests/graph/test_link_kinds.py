@@ -10,7 +10,6 @@ from dssl.errors import GraphError, RunError
 from dssl.graph import Graph
 from dssl.graph.kinds import given_arcs
 from dssl.graph.link_kinds import LinkKinds
-from dssl.graph.link_mixture import once
 from tests.graph.test_link_mixture import stars
 
 
@@ -99,8 +98,7 @@ def test_known_kinds_are_targets_without_smoothing() -> None:
 def test_context_is_the_sum_up_to_one_over_the_other_links_of_both_ends(directed: bool) -> None:
     graph, _ = partly(directed=directed)
     found = LinkKinds(graph, 3)
-    indptr, indices = once(graph)
-    start, end = np.repeat(np.arange(graph.num_nodes), np.diff(indptr)), indices
+    start, end = found.links.ends(np.arange(len(found.links)))
     for link in (0, 7, len(end) - 1):
         contexts = found.context(np.array([link]))
         for reading, ends in enumerate([(start[link], end[link]), (end[link], start[link])][: 1 if directed else 2]):

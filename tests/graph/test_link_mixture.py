@@ -10,8 +10,8 @@ from scipy.stats import norm
 
 from dssl import rng
 from dssl.data.synthetic import planted_pairs
-from dssl.graph import Graph, link_mixture
-from dssl.graph.link_mixture import LinkGroups, Mixture, fit, once, shares_of
+from dssl.graph import Graph, link_description, link_mixture
+from dssl.graph.link_mixture import LinkGroups, Mixture, fit, shares_of
 
 
 def agreement(a: np.ndarray, b: np.ndarray) -> float:
@@ -99,8 +99,7 @@ def test_context_is_the_sum_up_to_one_over_the_other_links_of_both_ends() -> Non
     graph, _ = stars()
     for one in (graph, graph.undirected()):
         found = LinkGroups(one, 3, rounds=0)
-        indptr, indices = once(one)
-        start, end = np.repeat(np.arange(one.num_nodes), np.diff(indptr)), indices
+        start, end = found.links.ends(np.arange(len(found.links)))
         count, readings = len(end), 1 if one.directed else 2
         shares = found._shares.reshape(count, readings, 3)
         numbers = np.array([0, 7, count - 1])
@@ -124,14 +123,14 @@ def test_context_is_the_sum_up_to_one_over_the_other_links_of_both_ends() -> Non
 
 def test_numbers_find_links_from_either_end() -> None:
     graph = Graph.from_edges([0, 1, 2], [1, 2, 1], directed=True)
-    assert LinkGroups(graph, 2).numbers(np.array([0, 1, 1, 2, 0]), np.array([1, 0, 2, 1, 2])).tolist() == [
+    assert LinkGroups(graph, 2).links.numbers(np.array([0, 1, 1, 2, 0]), np.array([1, 0, 2, 1, 2])).tolist() == [
         0,
         0,
         1,
         2,
         -1,
     ]
-    both = LinkGroups(graph.undirected(), 2).numbers(np.array([0, 1, 1, 2]), np.array([1, 0, 2, 1]))
+    both = LinkGroups(graph.undirected(), 2).links.numbers(np.array([0, 1, 1, 2]), np.array([1, 0, 2, 1]))
     assert both.tolist() == [0, 0, 1, 1]
 
 
@@ -146,7 +145,7 @@ def test_same_seed_same_bytes_also_by_blocks_on_a_sample(monkeypatch: pytest.Mon
     graph, _ = stars()
     whole = LinkGroups(graph, 3, seed=1).posteriors
     assert whole.tobytes() == LinkGroups(graph, 3, seed=1).posteriors.tobytes()
-    monkeypatch.setattr(link_mixture, "BLOCK", 50)
+    monkeypatch.setattr(link_description, "BLOCK", 50)
     np.testing.assert_allclose(LinkGroups(graph, 3, seed=1).posteriors, whole, atol=1e-3)
     monkeypatch.setattr(link_mixture, "SAMPLE", 200)
     assert agreement(LinkGroups(graph, 3, seed=1).posteriors.argmax(axis=1), whole.argmax(axis=1)) > 0.5

@@ -135,6 +135,19 @@ def test_malformed_files_give_one_line_that_names_the_file(tmp_path):
         assert "\n" not in str(caught.value)
 
 
+def test_values_that_no_id_can_have_are_not_contained():
+    texts, numbers = Embeddings(["a", "b"], [[1.0], [2.0]]), Embeddings([0, 1], [[1.0], [2.0]])
+    assert np.int64(1) in numbers and numbers[np.int64(1)] == 2
+    assert not any(value in numbers for value in (True, 2**70, "1", None, 1.0))
+    assert not any(value in texts for value in ("\ud800", 1, None))
+    assert texts[[]].shape == numbers[[]].shape == (0, 1)
+    for vectors, wanted in ((texts, [1]), (numbers, ["a"]), (texts, ["a", "c"])):
+        with pytest.raises(EmbeddingsError, match=f"no vector for the node {wanted[-1]!r}"):
+            vectors[wanted]
+    with pytest.raises(EmbeddingsError, match="no vector for the node 1180591620717411303424"):
+        numbers[2**70]
+
+
 def test_unknown_ids_and_arguments_are_named(tmp_path):
     e = Embeddings(["node", "edge"], [[1.0], [2.0]])
     with pytest.raises(EmbeddingsError, match=r"'nod', did you mean 'node'"):

@@ -38,6 +38,7 @@ USUAL = ("raw", "smoothed", "hops", "adjacency")
 OF_FEATURES = ("raw", "row-scaled", "smoothed", "hops")
 NAMES = {
     "majority": "the majority class",
+    "constant": "a constant",
     "raw": "the raw features",
     "smoothed": "the smoothed features S²X",
     "hops": "the features of the hops [X, PX, P²X]",

@@ -6,8 +6,8 @@ do not allow a probe (one class, too few nodes) are named under ``skipped``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +16,7 @@ from dssl.errors import DsslError, ProbeError
 from dssl.evaluation.baselines import NAMES, baseline_features, majority
 from dssl.evaluation.label_free import clusters, label_free
 from dssl.evaluation.metrics import Measure, Score, matched_accuracy, suitable_measure
-from dssl.evaluation.probe import SCALINGS, ClassWeight, Scaling, linear_probe
+from dssl.evaluation.probe import SCALINGS, ClassWeight, ProbeResult, Scaling, linear_probe
 from dssl.evaluation.splits import SHARES, Split, random_splits
 from dssl.graph import Graph
 from dssl.runtime.processes import one_thread
@@ -69,13 +69,13 @@ def evaluate(
         by = measure or suited
         reason = reason if by == suited else "as requested"
 
-        def probed(columns: NDArray[np.float32]) -> dict[Measure, Score]:
-            return linear_probe(columns, labels, parts, measure=by, class_weight=class_weight, scalings=scalings).scores
+        def probed(columns: NDArray[np.float32]) -> ProbeResult:
+            return linear_probe(columns, labels, parts, measure=by, class_weight=class_weight, scalings=scalings)
 
         try:
             parts = random_splits(labels, count=splits, shares=shares, seed=seed) if isinstance(splits, int) else splits
             on_stage("linear probe")
-            probe = linear_probe(values, labels, parts, measure=by, class_weight=class_weight, scalings=scalings)
+            probe = probed(values)
         except ProbeError as error:
             return result | {"skipped": {"probe": str(error)}}
         result["probe"] = {**probe.to_json(), "reason": reason, "class_weight": class_weight}
@@ -87,10 +87,10 @@ def evaluate(
         baselines = {"majority": (0, majority(labels, parts))}
         for name, columns in baseline_features(graph, dim=values.shape[1]):
             on_stage(f"baseline {name}")
-            baselines[name] = (columns.shape[1], probed(columns))
+            baselines[name] = (columns.shape[1], probed(columns).scores)
         if random_encoder is not None:
             on_stage("baseline random-encoder")
-            baselines["random-encoder"] = (random_encoder.shape[1], probed(_checked(graph, random_encoder)))
+            baselines["random-encoder"] = (random_encoder.shape[1], probed(_checked(graph, random_encoder)).scores)
         shown: tuple[Measure, ...] = ("accuracy", by) if by != "accuracy" else (by,)
         result["sanity"] = {
             name: {"dim": dim, **{each: scores[each].to_json() for each in shown}}
@@ -115,19 +115,20 @@ def kmeans(values: NDArray[np.float32], y: ArrayLike, *, seed: int = 0) -> dict[
     }
 
 
-def verdict(score: Score, baselines: dict[str, Score], measure: Measure = "accuracy") -> str:
+def verdict(score: Score, baselines: Mapping[str, Score], measure: Measure | Literal["r2"] = "accuracy") -> str:
     """State in one sentence whether the probe beats the best training-free baseline, split by split."""
     name, best = max(baselines.items(), key=lambda item: item[1].mean)
-    of = "" if measure == "accuracy" else f"{measure.replace('_', ' ')} "
-    here, there = f"{of}{100 * score.mean:.1f}%", f"{NAMES[name]} ({100 * best.mean:.1f}%)"
-    if score.mean <= best.mean:
-        return f"The embedding ({here}) does not beat the best training-free baseline, {there}."
-    interval = score.minus(best).interval
-    if interval is None or interval[0] <= 0:
-        return (
-            f"The embedding ({here}) is above the best training-free baseline, {there}, within the noise of the splits."
-        )
-    return f"The embedding ({here}) beats the best training-free baseline, {there}."
+    if measure == "r2":
+        of, (here, there) = "R² ", (f"{each.mean:.2f}" for each in (score, best))
+    else:
+        of = "" if measure == "accuracy" else f"{measure.replace('_', ' ')} "
+        here, there = (f"{100 * each.mean:.1f}%" for each in (score, best))
+    how, noise = "does not beat", ""
+    if score.mean > best.mean:
+        interval = score.minus(best).interval
+        clear = interval is not None and interval[0] > 0
+        how, noise = ("beats", "") if clear else ("is above", ", within the noise of the splits")
+    return f"The embedding ({of}{here}) {how} the best training-free baseline, {NAMES[name]} ({there}){noise}."
 
 
 def _checked(graph: Graph, values: NDArray[Any]) -> NDArray[np.float32]:

@@ -33,10 +33,11 @@ def known_links(
     if graph.kinds is None:
         raise GraphError(f"graph {graph.name!r} has no kinds of links; read them with kind_column")
     forth, _ = given_arcs(graph, source, target)
-    known = (forth >= 0) & (graph.kinds[np.maximum(forth, 0)] >= 0 if graph.num_arcs else False)
+    kinds = np.append(graph.kinds, np.int32(-1))[forth]  # −1, the last, where there is no arc
+    known = kinds >= 0
     if not graph.directed:
         known &= source <= target
-    return known, graph.kinds[forth[known]]
+    return known, kinds[known]
 
 
 def kind_agreement(
@@ -82,13 +83,10 @@ def scores(found: NDArray[Any], kinds: NDArray[np.int32]) -> dict[str, float]:
     {'ami': 1.0, 'purity': 1.0}
     """
     from sklearn.metrics import adjusted_mutual_info_score
+    from sklearn.metrics.cluster import contingency_matrix
 
-    _, group = np.unique(found, return_inverse=True)
-    counts = np.bincount(
-        group * (int(kinds.max()) + 1) + kinds, minlength=(int(group.max()) + 1) * (int(kinds.max()) + 1)
-    )
-    most = counts.reshape(-1, int(kinds.max()) + 1).max(axis=1).sum()
-    return {"ami": float(adjusted_mutual_info_score(kinds, group)), "purity": float(most / kinds.size)}
+    most = contingency_matrix(found, kinds).max(axis=1).sum()
+    return {"ami": float(adjusted_mutual_info_score(kinds, found)), "purity": float(most / kinds.size)}
 
 
 def _pair_clusters(graph: Graph, start: NDArray[np.int32], end: NDArray[np.int32], count: int, *, seed: int) -> Codes:

@@ -35,6 +35,7 @@ BASELINES = {
     "neighbours": "common neighbours",
     "paths": "paths of length three",
 }
+HIDDEN = (0.05, 0.1)  # fractions of the links that validation and test hide
 MOST_PAIRS = 10_000  # links that a part of the task holds at most
 
 
@@ -57,14 +58,11 @@ class LinkTask:
     apart: dict[Negatives, tuple[Pairs, Pairs, Pairs]]
 
 
-def hold_out(graph: Graph, *, seed: int, val_share: float = 0.05, test_share: float = 0.1) -> LinkTask:
+def hold_out(graph: Graph, *, seed: int) -> LinkTask:
     """Hide a random fraction of the links; directions and self loops are dropped first."""
-    plain = graph.undirected().without_self_loops()
-    start, end = plain.sources().astype(np.int64), plain.indices.astype(np.int64)
-    once = start < end
-    links = np.stack([start[once], end[once]], axis=1)
+    plain, links = _links(graph)
     rng = stream(seed, "hidden links")
-    hidden = [max(round(share * len(links)), 1) for share in (val_share, test_share)]
+    hidden = [max(round(share * len(links)), 1) for share in HIDDEN]
     if len(links) < sum(hidden) + 2:
         raise GraphError(f"graph {graph.name!r} has {len(links)} links; too few to hide some of them")
     order = rng.permutation(len(links))
@@ -87,9 +85,7 @@ def after(graph: Graph, later: Pairs, *, seed: int) -> LinkTask:
     """
     if len(later) < 3:
         raise GraphError(f"graph {graph.name!r} has {len(later)} new links after the cut; too few to test")
-    plain = graph.undirected().without_self_loops()
-    start, end = plain.sources().astype(np.int64), plain.indices.astype(np.int64)
-    links = np.stack([start, end], axis=1)[start < end]
+    plain, links = _links(graph)
     rng = stream(seed, "hidden links")
     val, test = (rng.permutation(part)[:MOST_PAIRS] for part in np.split(later, [len(later) // 3]))
     train = rng.permutation(links)[:MOST_PAIRS]
@@ -97,6 +93,13 @@ def after(graph: Graph, later: Pairs, *, seed: int) -> LinkTask:
     whole = Graph.from_edges(ends[:, 0], ends[:, 1], num_nodes=graph.num_nodes, name=graph.name)
     counts = [len(train), len(val), len(test)]
     return LinkTask(plain, train, val, test, {kind: _apart(whole, counts, kind, rng) for kind in KINDS})
+
+
+def _links(graph: Graph) -> tuple[Graph, Pairs]:
+    """The undirected graph without self loops, and its links, each once."""
+    plain = graph.undirected().without_self_loops()
+    arcs = np.stack([plain.sources(), plain.indices], axis=1).astype(np.int64)
+    return plain, arcs[arcs[:, 0] < arcs[:, 1]]
 
 
 def _without(graph: Graph, *hidden: Pairs) -> Graph:
@@ -171,26 +174,20 @@ def score_baselines(task: LinkTask) -> Scores:
     ``degrees`` is the product of the two degrees, ``neighbours`` the common neighbours weighted by 1 / log degree
     (Adamic and Adar, 2003), ``paths`` the number of paths of length three divided by the degrees of the inner nodes.
     """
-    adjacency = task.graph.adjacency()
-    adjacency.data[:] = 1
-    degree = np.asarray(adjacency.sum(axis=1), np.float64).reshape(-1)
+    adjacency = task.graph.replace(weights=None).adjacency()
+    degree = np.asarray(adjacency.sum(axis=1), np.float64)
     rare = 1 / np.log(np.maximum(degree, 2))
     weighted = (adjacency * rare).tocsr()
     root = 1 / np.sqrt(np.maximum(degree, 1))
     middle = (adjacency.multiply(root[:, None]) * root).tocsr()
 
     def common(pairs: Pairs) -> NDArray[np.float64]:
-        rows = weighted[pairs[:, 0]].multiply(adjacency[pairs[:, 1]])
-        return np.asarray(rows.sum(axis=1), np.float64).reshape(-1)
+        return np.asarray(weighted[pairs[:, 0]].multiply(adjacency[pairs[:, 1]]).sum(axis=1), np.float64)
 
     def paths(pairs: Pairs) -> NDArray[np.float64]:
-        found = [
-            np.asarray(
-                (adjacency[part[:, 0]] @ middle).multiply(adjacency[part[:, 1]]).sum(axis=1), np.float64
-            ).reshape(-1)
-            for part in np.array_split(pairs, max(len(pairs) // 256, 1))
-        ]
-        return np.concatenate(found)
+        parts = np.array_split(pairs, max(len(pairs) // 256, 1))
+        found = [(adjacency[part[:, 0]] @ middle).multiply(adjacency[part[:, 1]]).sum(axis=1) for part in parts]
+        return np.asarray(np.concatenate(found), np.float64)
 
     def product(pairs: Pairs) -> NDArray[np.float64]:
         return degree[pairs[:, 0]] * degree[pairs[:, 1]]
@@ -201,7 +198,14 @@ def score_baselines(task: LinkTask) -> Scores:
 
 def ranked(scores: Scores) -> dict[str, float]:
     """AUC and average precision by scorer and kind of negatives, such as ``probe_degree_auc``."""
-    return {key: value for name, both in scores.items() for key, value in _ranked(name, *both).items()}
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
+    found = {}
+    for name, (links, apart) in scores.items():
+        truth, score = np.arange(len(links) + len(apart)) < len(links), np.concatenate([links, apart])
+        found[f"{name}_auc"] = float(roc_auc_score(truth, score))
+        found[f"{name}_ap"] = float(average_precision_score(truth, score))
+    return found
 
 
 def verdict(scores: Scores, which: str = "Links") -> str:
@@ -303,14 +307,3 @@ def _regressions(x: NDArray[np.float32], y: NDArray[np.bool_]) -> NDArray[Any]:
         for strength in STRENGTHS:  # upwards, each from the result of the one before
             found.append(model.set_params(C=strength).fit(x, y).coef_[0])
     return np.stack(found)
-
-
-def _ranked(name: str, links: NDArray[Any], apart: NDArray[Any]) -> dict[str, float]:
-    from sklearn.metrics import average_precision_score, roc_auc_score
-
-    truth = np.arange(len(links) + len(apart)) < len(links)
-    score = np.concatenate([links, apart])
-    return {
-        f"{name}_auc": float(roc_auc_score(truth, score)),
-        f"{name}_ap": float(average_precision_score(truth, score)),
-    }

@@ -24,14 +24,11 @@ one weight vector of the binary model is worth two of the softmax.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    import torch
 
 MEMORY = 10  # pairs of steps and gradient changes that L-BFGS keeps
 BLOCK = 1 << 19  # logits held at once: they stay in the cache between the passes of the softmax
@@ -59,8 +56,6 @@ def principal_rows(centred: NDArray[np.float32], used: NDArray[np.int64] | None 
         centred: the rows, shape ``(n, d)``.
         used: the rows whose axes they are, at most the r that these span; by default all.
     """
-    import torch
-
     rows = torch.from_numpy(centred)
     values, axes = _axes(rows if used is None else rows[used])
     keep = values > 1e-10 * values.max().clamp_min(1e-30)
@@ -72,8 +67,6 @@ def principal_rows(centred: NDArray[np.float32], used: NDArray[np.int64] | None 
 
 def _axes(rows: torch.Tensor, row_weights: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
     """Mean squares along the principal axes of rows ``(n, d)``, largest first, and the axes, float64, ``(d, d)``."""
-    import torch
-
     n, d = rows.shape
     share = torch.full((n,), 1 / n) if row_weights is None else row_weights
     covariance = torch.zeros(d, d, dtype=torch.float64)
@@ -111,8 +104,6 @@ def fit_path(
     Returns:
         Weights, with the intercept in the last row, shape ``(r+1, K, B, strengths)``.
     """
-    import torch
-
     size = masks.sum(0)
     share = torch.zeros(num_classes, masks.shape[1]).index_add_(0, y, masks) / size  # (K, B)
     halved = torch.where((share > 0).sum(0) == 2, 0.5, 1.0)
@@ -136,8 +127,6 @@ def fit_path(
 
 def _turn(x: torch.Tensor, weights: torch.Tensor, row_weights: torch.Tensor) -> torch.Tensor:
     """The rotation to the principal axes of the Hessian, its mean over problems and classes, shape ``(r+1, r+1)``."""
-    import torch
-
     certain = torch.zeros(len(x))
     step = max(64, BLOCK // weights[0].numel())
     for at in range(0, len(x), step):
@@ -160,8 +149,6 @@ def logits(x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
 def _minimise(
     problem: _Problem, weights: torch.Tensor, tolerance: float, first: torch.Tensor, max_evaluations: int
 ) -> torch.Tensor:
-    import torch
-
     result = weights.clone()
     active = torch.arange(weights.shape[2])
     state = _State.start(problem, weights)
@@ -192,8 +179,6 @@ class _Problem:
         cls, weights: torch.Tensor, x: torch.Tensor, y: torch.Tensor, row_weights: torch.Tensor, penalty: torch.Tensor
     ) -> _Problem:
         """Problems with the diagonal of the Hessian at ``weights`` as preconditioner."""
-        import torch
-
         curvature = penalty + torch.zeros_like(weights)
         step = max(64, BLOCK // weights[0].numel())
         for part, w in zip(torch.split(x, step), torch.split(row_weights, step), strict=True):
@@ -211,8 +196,6 @@ class _Problem:
 
     def evaluate(self, weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """F of each problem, float64, shape ``(B,)``, and its gradient, shape ``(r+1, K, B)``."""
-        import torch
-
         classes, count = weights.shape[1:]
         gradient = self.penalty * weights
         loss = 0.5 * _dot(gradient, weights)
@@ -249,8 +232,6 @@ class _State:
 
     @classmethod
     def start(cls, problem: _Problem, weights: torch.Tensor) -> _State:
-        import torch
-
         loss, gradient = problem.evaluate(weights)
         count = weights.shape[2]
         return cls._with_direction(problem, weights, loss, gradient, torch.ones(count), ())
@@ -265,30 +246,17 @@ class _State:
         scale: torch.Tensor,
         memory: tuple[tuple[torch.Tensor, torch.Tensor, torch.Tensor], ...],
     ) -> _State:
-        import torch
-
         direction = -_two_loops(problem.inverse * scale, gradient, memory)
         slope = _dot(gradient, direction)
         return cls(weights, loss, gradient, direction, slope, torch.ones_like(scale), -0.5 * slope, scale, memory)
 
     def select(self, keep: torch.Tensor) -> _State:
-        memory = tuple((s[..., keep], y[..., keep], rho[keep]) for s, y, rho in self.memory)
-        return _State(
-            self.weights[..., keep].contiguous(),
-            self.loss[keep],
-            self.gradient[..., keep],
-            self.direction[..., keep],
-            self.slope[keep],
-            self.length[keep],
-            self.decrement[keep],
-            self.scale[keep],
-            memory,
-        )
+        kept = {field.name: getattr(self, field.name)[..., keep] for field in fields(self) if field.name != "memory"}
+        kept["weights"] = kept["weights"].contiguous()
+        return _State(**kept, memory=tuple((s[..., keep], y[..., keep], rho[keep]) for s, y, rho in self.memory))
 
     def advance(self, problem: _Problem) -> _State:
         """Evaluate every problem one step on; take the steps that decrease F enough, shorten the others."""
-        import torch
-
         weights = self.weights + self.length * self.direction
         loss, gradient = problem.evaluate(weights)
         noise = 1e-7 * self.loss.clamp_min(1)  # of float32: near the optimum a good step may seem to raise F
@@ -313,22 +281,16 @@ class _State:
 
     def but_keep(self, before: _State, rejected: torch.Tensor) -> _State:
         """Where the step was rejected: the direction of before, at half the length."""
-        import torch
-
         if not rejected.any():
             return self
         length = torch.where(rejected, 0.5 * before.length, self.length)
         exhausted = rejected & (length < 1e-6)  # float32 cannot separate points so close: call it converged
-        return _State(
-            self.weights,
-            self.loss,
-            self.gradient,
-            torch.where(rejected, before.direction, self.direction),
-            torch.where(rejected, before.slope, self.slope),
-            length,
-            torch.where(exhausted, 0.0, torch.where(rejected, before.decrement, self.decrement)),
-            self.scale,
-            self.memory,
+        return replace(
+            self,
+            direction=torch.where(rejected, before.direction, self.direction),
+            slope=torch.where(rejected, before.slope, self.slope),
+            length=length,
+            decrement=torch.where(exhausted, 0.0, torch.where(rejected, before.decrement, self.decrement)),
         )
 
 
@@ -349,6 +311,4 @@ def _two_loops(
 
 
 def _dot(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    import torch
-
     return (a * b).sum((0, 1), dtype=torch.float64)

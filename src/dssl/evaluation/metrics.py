@@ -141,9 +141,9 @@ def matched_accuracy(truth: NDArray[np.integer[Any]], found: NDArray[np.integer[
     0.75
     """
     from scipy.optimize import linear_sum_assignment
+    from sklearn.metrics.cluster import contingency_matrix
 
-    table = np.zeros((int(truth.max()) + 1, int(found.max()) + 1), dtype=np.int64)
-    np.add.at(table, (truth, found), 1)
+    table = contingency_matrix(truth, found)
     rows, columns = linear_sum_assignment(table, maximize=True)
     return float(table[rows, columns].sum() / truth.size)
 

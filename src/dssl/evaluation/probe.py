@@ -30,7 +30,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dssl.errors import ProbeError, nearest
-from dssl.evaluation import logistic
 from dssl.evaluation.metrics import MEASURES, RANKED, Measure, Score, measured, rarer_class
 from dssl.evaluation.splits import Split, check_splits
 from dssl.runtime.processes import one_thread
@@ -172,6 +171,8 @@ class _Fits:
     ) -> _Fits:
         import torch
 
+        from dssl.evaluation import logistic
+
         used = np.unique(np.concatenate([split.train for split in splits]))
         rows = logistic.principal_rows(scaled(values, scaling), used)
         masks = torch.zeros(used.size, len(splits))
@@ -189,7 +190,9 @@ class _Fits:
 
     def log_probabilities(self, nodes: NDArray[np.int64], split: int) -> NDArray[np.float32]:
         """Of each class, for the fits of one split, shape ``(n, K, strengths)``."""
-        found: NDArray[np.float32] = logistic.logits(self.x[nodes], self.weights[:, :, split]).log_softmax(1).numpy()
+        from dssl.evaluation.logistic import logits
+
+        found: NDArray[np.float32] = logits(self.x[nodes], self.weights[:, :, split]).log_softmax(1).numpy()
         return found
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dssl.evaluation.baselines import NAMES, baseline_features
+from dssl.evaluation.baselines import baseline_features
+from dssl.evaluation.evaluate import verdict
 from dssl.evaluation.metrics import Score
 from dssl.evaluation.ridge import ridge_probe
 from dssl.evaluation.splits import SHARES, random_splits
@@ -55,16 +56,5 @@ def evaluate_target(
         scores[name] = ridge_probe(columns, y, parts).r2
         found[name] = {"dim": columns.shape[1], "r2": scores[name].to_json()}
     result["sanity"] = found
-    result["verdict"] = verdict(probe.r2, scores)
+    result["verdict"] = verdict(probe.r2, scores, "r2")
     return result
-
-
-def verdict(score: Score, baselines: Mapping[str, Score]) -> str:
-    """State in one sentence whether R² is above that of the best training-free baseline, split by split."""
-    name, best = max(baselines.items(), key=lambda item: item[1].mean)
-    interval = score.minus(best).interval
-    clear = interval is not None and interval[0] > 0
-    how = "beats" if clear else "is above" if score.mean > best.mean else "does not beat"
-    title = f"{NAMES.get(name, 'a constant')} ({best.mean:.2f})"
-    noise = ", within the noise of the splits" if how == "is above" else ""
-    return f"The embedding (R² {score.mean:.2f}) {how} the best training-free baseline, {title}{noise}."

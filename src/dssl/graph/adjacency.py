@@ -7,8 +7,6 @@ neighbours of neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -81,12 +79,8 @@ class Averages:
         self._root = np.reciprocal(np.sqrt(np.maximum(total, 1e-12), dtype=np.float32))[:, None] * (total > 0)[:, None]
         self._looped = np.reciprocal(np.sqrt(total + 1, dtype=np.float32))[:, None]
 
-    def plain(self, x: Floats) -> Floats:
-        """A X for X of shape ``(N, d)``."""
-        return self.product(x)
-
     def mean(self, x: Floats) -> Floats:
-        """P X with P = D^−1 A."""
+        """P X with P = D^−1 A, for X of shape ``(N, d)``."""
         return self.product(x, after=self._inverse)
 
     def normalised(self, x: Floats) -> Floats:
@@ -103,14 +97,14 @@ class Averages:
         """R (A + L) Q X for diagonal matrices R and Q; a few columns at a time if X is large.
 
         Args:
-            x: X, shape ``(N, d)``.
+            x: X, shape ``(N, d)``; it may be in a scratch file, and a large result is.
             before: diagonal of Q as a column; none for ones.
             after: diagonal of R as a column; none for ones.
             loops: whether L is the identity, or zero.
         """
         from dssl.kernels.csr import sum_neighbours
 
-        def times(part: Floats) -> Floats:
+        def times(part: Floats) -> Floats:  # a copy of columns, which is overwritten
             if before is not None:
                 part *= before
             out = sum_neighbours(self.graph.indptr, self.graph.indices, self.graph.weights, part)
@@ -120,23 +114,13 @@ class Averages:
                 out *= after
             return out
 
-        return by_columns(times, x)
-
-
-def by_columns(times: Callable[[Floats], Floats], x: Floats) -> Floats:
-    """Apply a function that treats columns apart: at once, or to a few columns at a time if the matrix is large.
-
-    Args:
-        times: takes a copy of columns, shape ``(N, d)``, which it may change, and returns new ones of the same shape.
-        x: all columns, shape ``(N, k)``; they may be in a scratch file, and the result of a large one is.
-    """
-    step = columns_at_once(x.shape[0])
-    if x.nbytes <= out_of_core.SMALL or x.shape[1] <= step:
-        return times(np.array(x))
-    out = out_of_core.matrix((x.shape[0], x.shape[1]))
-    for left in range(0, x.shape[1], step):
-        out_of_core.put_columns(out, left, times(out_of_core.take_columns(x, left, left + step)))
-    return out
+        step = columns_at_once(x.shape[0])
+        if x.nbytes <= out_of_core.SMALL or x.shape[1] <= step:
+            return times(np.array(x))
+        out = out_of_core.matrix((x.shape[0], x.shape[1]))
+        for left in range(0, x.shape[1], step):
+            out_of_core.put_columns(out, left, times(out_of_core.take_columns(x, left, left + step)))
+        return out
 
 
 def columns_at_once(num_nodes: int) -> int:
@@ -155,12 +139,9 @@ def hop_features(graph: Graph, hops: int) -> Floats:
     links = Averages(graph)
     step = columns_at_once(graph.num_nodes)
     for left in range(0, width, step):
-        if left < graph.num_features:
-            slab = out_of_core.take_columns(graph.x, left, left + step)
-            if left + step >= width:
-                slab = np.hstack([slab, np.ones((graph.num_nodes, 1), np.float32)])
-        else:
-            slab = np.ones((graph.num_nodes, 1), np.float32)
+        slab = out_of_core.take_columns(graph.x, left, left + step)
+        if left + step >= width:
+            slab = np.hstack([slab, np.ones((graph.num_nodes, 1), np.float32)])
         for hop in range(hops):
             slab = links.mean(slab)
             out_of_core.put_columns(out, hop * width + left, slab)

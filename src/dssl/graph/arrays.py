@@ -38,6 +38,14 @@ def as_classes(y: ArrayLike, name: str) -> NDArray[np.int64]:
     return np.array(array, dtype=np.int64)
 
 
+def as_weights(weights: ArrayLike, name: str) -> NDArray[np.float32]:
+    """Return weights as float32; anything else than numbers is refused."""
+    try:
+        return np.array(weights, dtype=np.float32).reshape(-1)
+    except (TypeError, ValueError):
+        raise GraphError(f"graph {name!r}: the weights are not numbers; give one number per edge") from None
+
+
 def refuse_bad_weights(weights: NDArray[np.float32], name: str) -> None:
     """Refuse weights that are negative, infinite or NaN."""
     if weights.size and not (weights.min() >= 0 and weights.max() < np.inf):  # false for NaN too

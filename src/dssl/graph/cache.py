@@ -39,22 +39,14 @@ def cached_graph(key: str, build: Callable[[], Graph], *, slot: str | None = Non
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:60].strip("-.")
     digest = hashlib.blake2b(name.encode(), digest_size=8).hexdigest()
     folder = cache_dir() / "graphs" / f"{readable}-{digest}"
-    found = _stored(folder, key)
-    if found is not None:
-        return found
+    try:
+        if packed.is_store(folder) and packed.read_header(folder).key == key:
+            return packed.read_graph(folder)
+    except (OSError, ValueError) as error:
+        log.info("cached graph %s is rebuilt: %s", folder.name, error)
     graph = build()
     try:
         packed.write(graph, folder, key=key)
     except OSError as error:
         log.info("graph %r is not cached: %s", graph.name, error)
     return graph
-
-
-def _stored(folder: Path, key: str) -> Graph | None:
-    if not packed.is_store(folder):
-        return None
-    try:
-        return packed.read_graph(folder) if packed.read_header(folder).key == key else None
-    except (OSError, ValueError) as error:
-        log.info("cached graph %s is rebuilt: %s", folder.name, error)
-        return None

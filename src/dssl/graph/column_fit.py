@@ -63,8 +63,6 @@ def is_words(kind: pa.DataType) -> bool:
 def plain(column: pa.ChunkedArray | pa.Array, name: str = "") -> pa.Array:
     """Return a column as one array, dictionaries as their values; text that is not UTF-8 is refused."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(array, pa.ChunkedArray):  # more than one array can hold, or none at all
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
     if is_text(array.type):
         try:
@@ -146,6 +144,9 @@ def _parsed(name: str, values: pa.Array, kind: pa.DataType, word: str) -> pa.Arr
         raise
 
 
+READ = {"number": numbers_of, "date": seconds_of, "flag": flags_of}  # columns that become numbers
+
+
 class ColumnFit:
     """The statistics of one column so far.
 
@@ -170,9 +171,8 @@ class ColumnFit:
         if self.kind in (None, "ignore") and not self._chosen:
             self._decide(values)
         self.rows += len(values)
-        if self.kind in ("number", "date", "flag"):
-            read = {"number": numbers_of, "date": seconds_of, "flag": flags_of}[self.kind]
-            self._add_numbers(read(self.name, values))
+        if self.kind in READ:
+            self._add_numbers(READ[self.kind](self.name, values))
         elif self.kind == "vector":
             if kind_of(values) != "vector":
                 raise GraphError(
@@ -236,8 +236,7 @@ class ColumnFit:
             self._values = new if self._values is None else pc.unique(pa.concat_arrays([self._values, new]))
 
     def _numeric(self) -> Column:
-        constant = self._constant()
-        if constant is not None:
+        if constant := self._constant():
             return constant
         known = self.rows - self.missing
         if not self._chosen and self._values is not None and len(self._values) >= min(known, COUNTED):
@@ -256,8 +255,8 @@ class ColumnFit:
         return Column(self.name, "number", spread.mean, spread.std, log=log, missing=missing)
 
     def _textual(self) -> Column:
-        known, distinct = self.rows - self.missing, 0 if self._values is None else len(self._values)
         assert self._values is not None
+        known, distinct = self.rows - self.missing, len(self._values)
         if self._chosen and self.kind == "category":
             return self._category()
         if self._chosen or self.kind == "text":
@@ -267,7 +266,8 @@ class ColumnFit:
         if distinct <= min(MOST_CATEGORIES, max(20, known // 2)):
             return self._category()
         if self._words < 2 * known and distinct >= min(UNIQUE * known, COUNTED):
-            return self._left_out(f"it is an identifier: {_at_least(distinct)} different values in {known:,} rows")
+            number = f"more than {COUNTED:,}" if distinct > COUNTED else f"{distinct:,}"
+            return self._left_out(f"it is an identifier: {number} different values in {known:,} rows")
         return Column(self.name, "text", length=HASHED)
 
     def _category(self) -> Column:
@@ -285,10 +285,6 @@ class ColumnFit:
 
     def _left_out(self, note: str) -> Column:
         return Column(self.name, "ignore", note=note)
-
-
-def _at_least(count: int) -> str:
-    return f"more than {COUNTED:,}" if count > COUNTED else f"{count:,}"
 
 
 def _length(values: pa.Array) -> int:

@@ -35,20 +35,5 @@ def duplicate_groups(graph: Graph) -> NDArray[np.int64]:
     if plain.num_arcs:
         with np.errstate(over="ignore"):
             sums[linked] = np.add.reduceat(draw[plain.indices], plain.indptr[:-1][linked], axis=0)
-    _, groups = np.unique(sums, axis=0, return_inverse=True)
-    _, first, groups = np.unique(groups.ravel(), return_index=True, return_inverse=True)
-    order = np.empty(len(first), np.int64)
-    order[np.argsort(first)] = np.arange(len(first))
-    return order[groups]
-
-
-def duplicate_fraction(graph: Graph) -> float:
-    """Fraction of nodes that share their links, and their label if there are labels, with another node.
-
-    >>> duplicate_fraction(Graph.from_edges([0, 0, 0], [1, 2, 3], y=[0, 1, 1, 0]))
-    0.5
-    """
-    groups = duplicate_groups(graph)
-    keys = np.stack([groups, np.zeros_like(groups) if graph.y is None else graph.y], axis=1)
-    _, at, counts = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
-    return float((counts[at.ravel()] > 1).mean()) if graph.num_nodes else 0.0
+    _, first, groups = np.unique(sums, axis=0, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[groups.ravel()]

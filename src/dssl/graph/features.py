@@ -8,7 +8,6 @@ The parameters learned from the first table are an `Encoding`, so that next week
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,14 +18,12 @@ from scipy import sparse
 
 from dssl.errors import GraphError, nearest
 from dssl.graph.column_fit import (
+    READ,
     BadCell,
     ColumnFit,
-    flags_of,
     is_list,
     is_text,
-    numbers_of,
     plain,
-    seconds_of,
     texts_of,
 )
 from dssl.graph.encoding import CYCLES, Column, Encoding, Kind
@@ -134,43 +131,18 @@ def years(seconds: NDArray[Any]) -> NDArray[np.float32]:
     return np.asarray(1970 + seconds / 31_556_952.0, np.float32)
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """Features of one column: dense values ``(N, width)``, the position of the one 1 in each row, or a CSR matrix."""
-
-    width: int
-    dense: NDArray[Any] | None = None
-    hot: NDArray[np.int32] | None = None
-    counts: sparse.csr_array | None = None
-
-    def nonzero(self) -> int:
-        if self.hot is not None:
-            return int((self.hot >= 0).sum())
-        if self.counts is not None:
-            return int(self.counts.nnz)
-        return 0 if self.dense is None else int(np.count_nonzero(self.dense))
-
-    def matrix(self, num_rows: int) -> sparse.csr_array:
-        if self.counts is not None:
-            return self.counts
-        if self.hot is None:
-            return sparse.csr_array(self.dense, dtype=np.float32)
-        rows = np.flatnonzero(self.hot >= 0)
-        ones = np.ones(rows.size, np.float32)
-        return sparse.csr_array((ones, (rows, self.hot[rows])), shape=(num_rows, self.width))
-
-
-def _transform(column: Column, values: pa.Array) -> _Block:
+def _transform(column: Column, values: pa.Array) -> Features:
+    """The features of one column, shape ``(N, width)``."""
     if column.kind == "category":
         known = pa.array(column.categories, pa.string())
-        hot = pc.index_in(texts_of(column.name, values), value_set=known).fill_null(-1)
-        return _Block(len(known), hot=hot.to_numpy())
+        code = pc.index_in(texts_of(column.name, values), value_set=known).fill_null(-1).to_numpy()
+        rows = np.flatnonzero(code >= 0)
+        return sparse.csr_array((np.ones(rows.size, np.float32), (rows, code[rows])), shape=(len(values), len(known)))
     if column.kind == "text":
-        return _Block(column.length, counts=_hashed(column, values))
+        return _hashed(column, values)
     if column.kind == "vector":
-        return _Block(column.length, dense=_vectors(column, values))
-    read = {"number": numbers_of, "date": seconds_of, "flag": flags_of}[column.kind]
-    numbers = read(column.name, values)
+        return _vectors(column, values)
+    numbers = READ[column.kind](column.name, values)
     missing = np.isnan(numbers)
     features = [np.where(missing, 0, numbers if column.kind == "flag" else _scaled(column, numbers))]
     for cycle in column.cycles:
@@ -178,7 +150,7 @@ def _transform(column: Column, values: pa.Array) -> _Block:
         features += [np.where(missing, 0, wave(angle)) for wave in (np.sin, np.cos)]
     if column.missing:
         features.append(missing)
-    return _Block(len(features), dense=np.stack(features, axis=1).astype(np.float32))
+    return np.stack(features, axis=1).astype(np.float32)
 
 
 def _scaled(column: Column, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -193,8 +165,10 @@ def _hashed(column: Column, values: pa.Array) -> sparse.csr_array:
     from sklearn.feature_extraction.text import HashingVectorizer
 
     hashing = HashingVectorizer(n_features=column.length, alternate_sign=False, norm=None, dtype=np.float32)
-    texts = texts_of(column.name, values).fill_null("")
-    counts = sparse.csr_array(hashing.transform(texts.to_pylist()))
+    texts = texts_of(column.name, values).fill_null("").to_pylist()
+    if not texts:  # which the hashing refuses
+        return sparse.csr_array((0, column.length), dtype=np.float32)
+    counts = sparse.csr_array(hashing.transform(texts))
     counts.sum_duplicates()
     return counts
 
@@ -222,22 +196,16 @@ def _vectors(column: Column, values: pa.Array) -> NDArray[np.float32]:
     return numbers
 
 
-def _join(blocks: list[_Block], num_rows: int) -> Features | None:
-    width = sum(block.width for block in blocks)
+def _join(blocks: list[Features], num_rows: int) -> Features | None:
+    width = sum(block.shape[1] for block in blocks)
     if not width:
         return None
-    nonzero = sum(block.nonzero() for block in blocks)
+    nonzero = sum(np.count_nonzero(block) if isinstance(block, np.ndarray) else block.nnz for block in blocks)
     # CSR holds a value and a column number (4 bytes each) per entry, and a pointer per row.
     if 8 * nonzero + 4 * (num_rows + 1) < 4 * num_rows * width:
-        parts = [block.matrix(num_rows) for block in blocks]
+        parts = [sparse.csr_array(block, dtype=np.float32) for block in blocks]
         return sparse.csr_array(sparse.hstack(parts, format="csr", dtype=np.float32))
-    x = np.zeros((num_rows, width), np.float32)
-    begin = 0
-    for block in blocks:
-        part = x[:, begin : begin + block.width]
-        begin += block.width
-        part[:] = block.dense if block.dense is not None else block.matrix(num_rows).toarray()
-    return x
+    return np.hstack([block if isinstance(block, np.ndarray) else block.toarray() for block in blocks])
 
 
 def encode_labels(values: pa.ChunkedArray | pa.Array, column: str) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:

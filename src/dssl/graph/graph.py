@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from dssl.errors import GraphError
-from dssl.graph.arrays import as_classes, as_features, as_positions, refuse_bad_weights
+from dssl.graph.arrays import as_classes, as_features, as_positions, as_weights, refuse_bad_weights
 from dssl.graph.change import Change
 from dssl.graph.encoding import Encoding
 from dssl.graph.ids import as_ids, id_bytes
@@ -181,7 +181,7 @@ class Graph:
         start, end = as_positions(source, name), as_positions(target, name)
         if start.shape != end.shape:
             raise GraphError(f"graph {name!r}: {start.size} sources for {end.size} targets; give as many of both")
-        strengths = None if weights is None else np.array(weights, dtype=np.float32).reshape(-1)
+        strengths = None if weights is None else as_weights(weights, name)
         if strengths is not None and strengths.shape != start.shape:
             raise GraphError(f"graph {name!r}: {strengths.size} weights for {start.size} edges; give one per edge")
         codes, kind_names = (
@@ -321,10 +321,10 @@ class Graph:
     def positions(self, ids: pa.Array | Sequence[int] | Sequence[str]) -> NDArray[np.int64]:
         """Positions of the given ids; an unknown id is an error that names it."""
         wanted = as_ids(ids, self.name, unique=False)
-        if wanted.type != self.ids.type:
+        if len(wanted) and wanted.type != self.ids.type:
             given, own = ("text", "integers") if wanted.type == pa.string() else ("integers", "text")
             raise GraphError(f"graph {self.name!r}: its node ids are {own}, not {given} such as {wanted[0].as_py()!r}")
-        found = pc.index_in(wanted, value_set=self.ids)
+        found = pc.index_in(wanted.cast(self.ids.type), value_set=self.ids)
         if found.null_count:
             missing = wanted.filter(pc.is_null(found))[0].as_py()
             raise GraphError(f"graph {self.name!r} has no node with the id {missing!r}")

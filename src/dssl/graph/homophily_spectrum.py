@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from dssl import rng
 from dssl.errors import GraphError
-from dssl.graph import Graph
+from dssl.graph import Graph, svd
 from dssl.graph.adjacency import Averages
 from dssl.graph.word_covariance import WordCovariance
 from dssl.runtime import out_of_core
@@ -64,11 +64,8 @@ class HomophilySpectrum:
     def extent(self) -> dict[str, float]:
         """Number of directions above chance, and their smallest and largest eigenvalue; 0 if there is no such one."""
         above = self.values[self.effective != 0]
-        return {
-            "directions": self.num_significant,
-            "smallest": float(above.min(initial=0)),
-            "largest": float(above.max(initial=0)),
-        }
+        ends = {"smallest": float(above.min(initial=0)), "largest": float(above.max(initial=0))}
+        return {"directions": self.num_significant, **ends}
 
     @property
     def num_significant(self) -> int:
@@ -89,17 +86,14 @@ class HomophilySpectrum:
 
     def summary(self, names: Sequence[str] | None = None, *, count: int = 8) -> dict[str, Any]:
         """The level of chance, and the value and main columns of the first directions above it, as values of JSON."""
-        return {
-            "chance": round(self.chance, 4),
-            "directions": self.num_significant,
-            "first": [
-                {
-                    "value": round(float(self.values[at]), 4),
-                    "columns": [name for name, _ in self.columns(at, names, count=5)],
-                }
-                for at in range(min(self.num_significant, count))
-            ],
-        }
+        first = [
+            {
+                "value": round(float(self.values[at]), 4),
+                "columns": [name for name, _ in self.columns(at, names, count=5)],
+            }
+            for at in range(min(self.num_significant, count))
+        ]
+        return {"chance": round(self.chance, 4), "directions": self.num_significant, "first": first}
 
 
 def homophily_spectrum(graph: Graph, *, seed: int = 0) -> HomophilySpectrum:
@@ -138,7 +132,8 @@ def measure(words: WordCovariance, projected: Floats, graph: Graph, *, seed: int
     order = np.argsort(-values, kind="stable")[:KEPT]
     values, vectors = np.maximum(values[order], 1e-12), vectors[:, order]
     root = np.sqrt(values + REGULARISATION * values[0])
-    scores = _product(projected, (vectors / root).astype(np.float32))
+    columns = (vectors / root).astype(np.float32)
+    scores = out_of_core.mapped(lambda block: block @ columns, projected)
     found, rotation = np.linalg.eigh(_alikeness(scores, links, linked))
     chance = 0.0
     for shuffle in range(SHUFFLES):
@@ -147,7 +142,7 @@ def measure(words: WordCovariance, projected: Floats, graph: Graph, *, seed: int
     order = np.argsort(-np.abs(found), kind="stable")
     found, rotation = found[order], rotation[:, order]
     analysis, synthesis = vectors @ (rotation / root[:, None]), vectors @ (rotation * root[:, None])
-    signs = _signs(words.basis @ synthesis)
+    signs = svd.signs(words.basis @ synthesis)
     analysis, synthesis = analysis * signs, synthesis * signs
     return HomophilySpectrum(found, chance, (words.basis @ synthesis).astype(np.float32), analysis, synthesis)
 
@@ -159,13 +154,3 @@ def _alikeness(scores: Floats, links: Averages, linked: NDArray[np.bool_]) -> Do
     cross /= max(int(linked.sum()), 1)
     found: Doubles = (cross + cross.T) / 2
     return found
-
-
-def _product(rows: Floats, columns: Floats) -> Floats:
-    return out_of_core.mapped(lambda block: block @ columns, rows)
-
-
-def _signs(columns: NDArray[np.floating]) -> Doubles:
-    """Sign of the largest entry of each column, so that the same directions come out with the same signs."""
-    largest = columns[np.abs(columns).argmax(axis=0), np.arange(columns.shape[1])]
-    return np.where(largest < 0, -1.0, 1.0)

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dssl.errors import GraphError
+from dssl.graph.column_fit import is_text
 
 
 def as_ids(ids: pa.Array | Sequence[int] | Sequence[str] | NDArray[Any], name: str, *, unique: bool = True) -> pa.Array:
@@ -26,7 +27,7 @@ def as_ids(ids: pa.Array | Sequence[int] | Sequence[str] | NDArray[Any], name: s
         ) from None
     if array.type == pa.int64():
         pass
-    elif pa.types.is_string(array.type) or pa.types.is_large_string(array.type) or array.type == pa.string_view():
+    elif is_text(array.type):
         array = array.cast(pa.string())
     elif not len(array):
         array = array.cast(pa.int64())

@@ -128,14 +128,7 @@ def kinds_of_arcs(
 
 def given_arcs(graph: Graph, source: NDArray[Any], target: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the places of the arcs from ``source`` to ``target``, and of those the other way; −1 where none is."""
+    from dssl.kernels.arcs import places
+
     start, end = np.asarray(source, np.int64), np.asarray(target, np.int64)
-    known = graph.sources().astype(np.int64) * graph.num_nodes + graph.indices  # ascending
-
-    def places(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
-        if not known.size:
-            return np.full(first.shape, -1)
-        wanted = first * graph.num_nodes + second
-        at = np.searchsorted(known, wanted).clip(max=known.size - 1)
-        return np.where(known[at] == wanted, at, -1)
-
-    return places(start, end), places(end, start)
+    return places(graph.indptr, graph.indices, start, end), places(graph.indptr, graph.indices, end, start)

@@ -15,7 +15,7 @@ Time is linear in links: the cost of a pair is bounded (`dssl.kernels.pairs`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -35,6 +35,7 @@ Floats = NDArray[np.float32]
 Places = NDArray[np.int64]
 
 COMPONENTS = 64
+BLOCK = 1 << 15  # links that are treated at once
 CLIP = 5.0  # deviations
 VARIATES, RIDGE, SPREAD = 32, 0.3, 2.0  # of canonical variates
 PAIR = (
@@ -62,6 +63,42 @@ DIRECTED_ROLES = (
 OVERLAP = ("cosine of features", "fraction of common columns", "log columns of the source", "log columns of the target")
 
 
+class Links:
+    """The links of a graph, each once, with a number: of an undirected graph those from i to j with i < j.
+
+    Args:
+        graph: a graph without self loops.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.indptr, self.indices = graph.indptr, graph.indices
+        if graph.directed:
+            return
+        kept = [(start[upper := start < end], end[upper]) for start, end in graph.row_blocks()]
+        counts = sum(np.bincount(start, minlength=graph.num_nodes) for start, _ in kept)
+        self.indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self.indices = np.concatenate([end for _, end in kept])
+
+    def __len__(self) -> int:
+        return self.indices.size
+
+    def ends(self, numbers: Places) -> tuple[Places, Places]:
+        """Return the two ends of links."""
+        return np.searchsorted(self.indptr, numbers, side="right") - 1, self.indices[numbers].astype(np.int64)
+
+    def numbers(self, start: Places, end: Places) -> Places:
+        """Return the numbers of the links between positions, either way; −1 where there is none, shape ``(M,)``."""
+        from dssl.kernels.arcs import places
+
+        forth = places(self.indptr, self.indices, start, end)
+        return np.where(forth >= 0, forth, places(self.indptr, self.indices, end, start))
+
+    def blocks(self) -> Iterator[Places]:
+        """Give the numbers of all links, `BLOCK` of them at a time."""
+        for begin in range(0, len(self), BLOCK):
+            yield np.arange(begin, min(begin + BLOCK, len(self)))
+
+
 class LinkDescription:
     """Describes links of one graph.
 
@@ -77,8 +114,7 @@ class LinkDescription:
 
     def __init__(self, graph: Graph, *, seed: int = 0, scale: Scale = IN_MEMORY) -> None:
         self.links = graph.replace(weights=None, x=None, feature_names=None).without_self_loops()
-        plain = self.links.undirected()
-        self._plain = plain.replace(weights=None) if plain.weights is not None else plain
+        self._plain = self.links.undirected()
         self._back = reverse(self.links) if graph.directed else self.links
         self._degrees = self._plain.degrees.astype(np.float32)
         self._near = (1 / np.maximum(self._degrees, 1)).astype(np.float32)
@@ -109,20 +145,17 @@ class LinkDescription:
             end: second ends.
             pair: result of `pair` for these links, if it is known.
         """
-        parts = {"roles": self._both(self._roles), "overlap": self._overlap}
-        parts["pair"] = self.pair if pair is None else lambda *_: pair
-        parts["components"] = self._both(self._components)
-        return np.hstack([parts[name](start, end) for name in self.blocks])
-
-    @staticmethod
-    def _both(values: Floats | None) -> Callable[[Places, Places], Floats]:
-        """The rows of a matrix for the first end, then for the second."""
-
-        def rows(start: Places, end: Places) -> Floats:
-            assert values is not None
-            return np.hstack([out_of_core.rows(values, start), out_of_core.rows(values, end)])
-
-        return rows
+        parts: list[Floats] = []
+        for name in self.blocks:
+            if name == "pair":
+                parts.append(self.pair(start, end) if pair is None else pair)
+            elif name == "overlap":
+                parts.append(self._overlap(start, end))
+            else:
+                values = self._roles if name == "roles" else self._components
+                assert values is not None
+                parts += [out_of_core.rows(values, side) for side in (start, end)]
+        return np.hstack(parts)
 
     def _directed_roles(self) -> Floats:
         out, into = Averages(self.links), Averages(self._back)

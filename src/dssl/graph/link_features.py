@@ -135,18 +135,18 @@ def svd_features(
     Returns:
         Features ``(N, min(dim, N))`` and their names.
     """
-    if not graph.directed and not scale.in_memory:
+    if graph.directed:
+        matrix = normalised_matrix(graph.adjacency())
+        sides = {"out": matrix, "in": sparse.csr_array(matrix.T)}
+        parts = {side: _leading(rows, max(dim // 2, 1), seed) for side, rows in sides.items()}
+        names = tuple(f"svd {side} {i}" for side, part in parts.items() for i in range(part.shape[1]))
+        return np.hstack(list(parts.values())), names
+    if scale.in_memory:
+        x = _leading(normalised_matrix(graph.adjacency()), dim, seed)
+    else:
         values, x = symmetric_components(Averages(graph).normalised, graph.num_nodes, dim, seed=seed)
         x *= np.where(np.abs(values) < 1e-5, 0, values * np.sqrt(graph.num_nodes)).astype(np.float32)
-        return x, tuple(f"svd {i}" for i in range(x.shape[1]))
-    matrix = normalised_matrix(graph.adjacency())
-    if not graph.directed:
-        x = _leading(matrix, dim, seed)
-        return x, tuple(f"svd {i}" for i in range(x.shape[1]))
-    sides = {"out": matrix, "in": sparse.csr_array(matrix.T)}
-    parts = {side: _leading(rows, max(dim // 2, 1), seed) for side, rows in sides.items()}
-    names = tuple(f"svd {side} {i}" for side, part in parts.items() for i in range(part.shape[1]))
-    return np.hstack(list(parts.values())), names
+    return x, tuple(f"svd {i}" for i in range(x.shape[1]))
 
 
 def _leading(matrix: sparse.csr_array, dim: int, seed: int) -> NDArray[np.float32]:

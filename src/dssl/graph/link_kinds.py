@@ -15,8 +15,8 @@ from dssl import rng
 from dssl.errors import GraphError
 from dssl.graph import Graph
 from dssl.graph.kinds import given_arcs
-from dssl.graph.link_description import Floats, LinkDescription, Places, Scaling
-from dssl.graph.link_mixture import BLOCK, SAMPLE, once
+from dssl.graph.link_description import Floats, LinkDescription, Links, Places, Scaling
+from dssl.graph.link_mixture import SAMPLE
 from dssl.runtime.scale import IN_MEMORY, Scale
 
 STRENGTH = 30.0  # inverse of the penalty; columns of a block have a total variance of 1
@@ -33,8 +33,9 @@ class LinkKinds:
         scale: whether principal components are computed at once or by blocks.
 
     Attributes:
-        posteriors: probability of each kind, a row per link as in `dssl.graph.link_mixture.LinkGroups`, shape
-            ``(L, size)``; columns beyond the number of kinds are 0.
+        links: the links of the graph without self loops, L of them.
+        posteriors: probability of each kind, a row per link, shape ``(L, size)``; columns beyond the number of kinds
+            are 0.
         known: whether the kind of each link is known, shape ``(L,)``.
     """
 
@@ -48,9 +49,9 @@ class LinkKinds:
                 f"set num_factors to {len(names)} or more"
             )
         self._description = LinkDescription(graph, seed=seed, scale=scale)
-        self._indptr, self._indices = once(self._description.links)
-        count = self._indices.size
-        kinds = graph.kinds[given_arcs(graph, *self._ends(np.arange(count)))[0]] if count else graph.kinds[:0]
+        self.links = Links(self._description.links)
+        count = len(self.links)
+        kinds = graph.kinds[given_arcs(graph, *self.links.ends(np.arange(count)))[0]]
         self.known = kinds >= 0
         taught = np.flatnonzero(self.known)
         if np.unique(kinds[taught]).size < 2:
@@ -65,25 +66,14 @@ class LinkKinds:
         for _ in range(ROUNDS + 1):
             self._fit(taught, kinds[taught])
             found = np.zeros_like(self.posteriors)
-            for begin in range(0, count, BLOCK):
-                links = np.arange(begin, min(begin + BLOCK, count))
-                found[begin : begin + links.size, self._classes] = self._predicted(links)
+            for links in self.links.blocks():
+                found[links[:, None], self._classes] = self._predicted(links)
             found[self.known] = np.eye(size, dtype=np.float32)[kinds[self.known]]
             self.posteriors = found
             self._sums = self._summed()
 
-    def numbers(self, start: NDArray[np.int64], end: NDArray[np.int64]) -> Places:
-        """Return the numbers of the links between positions, either way; −1 where there is none, shape ``(M,)``."""
-        from dssl.kernels.arcs import places
-
-        forth = places(self._indptr, self._indices, start, end)
-        return np.where(forth >= 0, forth, places(self._indptr, self._indices, end, start))
-
-    def _ends(self, links: Places) -> tuple[Places, Places]:
-        return np.searchsorted(self._indptr, links, side="right") - 1, self._indices[links].astype(np.int64)
-
     def _columns(self, links: Places) -> list[Floats]:
-        start, end = self._ends(links)
+        start, end = self.links.ends(links)
         found = [self._description.columns(*ends) for ends in ((start, end), (end, start))[: self._readings]]
         if self._sums is None:
             return found
@@ -93,7 +83,7 @@ class LinkKinds:
         """Return the sums of the probabilities over the other links of both ends, at most 1, for each reading."""
         assert self._sums is not None
         leaving, reaching = self._sums
-        (start, end), own = self._ends(links), self.posteriors[links]
+        (start, end), own = self.links.ends(links), self.posteriors[links]
         if self._readings == 2:
             both = leaving + reaching
             sides = [both[start] - own, both[end] - own]
@@ -106,9 +96,8 @@ class LinkKinds:
         from dssl.kernels.arcs import add_rows
 
         sums = [np.zeros((self._description.links.num_nodes, self.posteriors.shape[1]), np.float32) for _ in range(2)]
-        for begin in range(0, len(self.posteriors), BLOCK):
-            links = np.arange(begin, min(begin + BLOCK, len(self.posteriors)))
-            for out, nodes in zip(sums, self._ends(links), strict=True):
+        for links in self.links.blocks():
+            for out, nodes in zip(sums, self.links.ends(links), strict=True):
                 add_rows(out, nodes, self.posteriors[links])
         return sums[0], sums[1]
 

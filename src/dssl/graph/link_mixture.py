@@ -22,18 +22,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from dssl import rng
 from dssl.graph import Graph
 from dssl.graph.link_consensus import FINE, consensus
-from dssl.graph.link_description import Canonical, Floats, LinkDescription, Places, Scaling
+from dssl.graph.link_description import Canonical, Floats, LinkDescription, Links, Places, Scaling
 from dssl.runtime import out_of_core
 from dssl.runtime.scale import IN_MEMORY, Scale
 
 SAMPLE = 30_000  # links that the mixture is fitted to
-BLOCK = 1 << 15  # links whose posteriors are computed at once
 FLOOR = 0.01  # added to each variance; a block has a total variance of 1
 STARTS, ITERATIONS, HARD = 4, 60, 8
 TOLERANCE = 1e-4  # of the mean log-likelihood, where the iteration ends
@@ -171,8 +169,8 @@ class LinkGroups:
         scale: whether principal components are computed at once or by blocks.
 
     Attributes:
-        posteriors: probability of each group, a row per link in the order of the graph's rows without self loops, of
-            which an undirected graph has those with i < j, shape ``(L, K)``.
+        links: the links of the graph without self loops, L of them.
+        posteriors: probability of each group, a row per link, shape ``(L, K)``.
         likelihood: mean log-likelihood of a link by the last mixture.
         blocks: names of the columns of each block that was used.
     """
@@ -183,9 +181,9 @@ class LinkGroups:
         rounds = (ROUNDS if scale.in_memory else 0) if rounds is None else rounds
         self._readings = 1 if graph.directed else 2
         self._description = LinkDescription(graph, seed=seed, scale=scale)
-        self._indptr, self._indices = once(self._description.links)
-        count = self._indices.size
-        self._pairs = self._pair_columns(count)
+        self.links = Links(self._description.links)
+        count = len(self.links)
+        self._pairs = self._pair_columns()
         self._base: Floats | None = None
         self._context_scaling: Scaling | None = None
         draw = rng.stream(seed, "link sample")
@@ -200,7 +198,7 @@ class LinkGroups:
             members = [
                 self._member(_drawn(count, FEWER, draw), rounds, seed, number, held=True) for number in range(MEMBERS)
             ]
-            ends = self._ends(np.arange(count))
+            ends = self.links.ends(np.arange(count))
             self.posteriors = consensus(members, *ends, nodes=graph.num_nodes, size=size, seed=seed)
         else:
             self.posteriors = self._member(sample, rounds, seed, 0) if count else np.zeros((0, size), np.float32)
@@ -222,7 +220,7 @@ class LinkGroups:
         flat = columns.reshape(-1, columns.shape[-1])
         self._scaling = Canonical.fit(flat, widths) if variates else Scaling.fit(flat, widths, WEIGHTS)
         if held:
-            self._base = self._scaling(self._columns(np.arange(self._indices.size)))
+            self._base = self._scaling(self._columns(np.arange(len(self.links))))
         for turn in range(rounds + 1):
             self._context_scaling = None
             known = None
@@ -238,15 +236,8 @@ class LinkGroups:
 
     def sample(self, count: int, draw: np.random.Generator) -> tuple[Floats, Places]:
         """Return scaled descriptions of at most so many links, ``(R, M, D)``, and their first ends, ``(M,)``."""
-        links = _drawn(self._indices.size, count, draw)
-        return (self._described(links) if links.size else np.zeros((1, 0, 1), np.float32)), self._ends(links)[0]
-
-    def numbers(self, start: NDArray[np.int64], end: NDArray[np.int64]) -> Places:
-        """Return the numbers of the links between positions, either way; −1 where there is none, shape ``(M,)``."""
-        from dssl.kernels.arcs import places
-
-        forth = places(self._indptr, self._indices, start, end)
-        return np.where(forth >= 0, forth, places(self._indptr, self._indices, end, start))
+        links = _drawn(len(self.links), count, draw)
+        return (self._described(links) if links.size else np.zeros((1, 0, 1), np.float32)), self.links.ends(links)[0]
 
     def _explained(self, links: Places, size: int, seed: int) -> float:
         """Fraction of the variance of the components of both ends that K groups by k-means explain."""
@@ -260,12 +251,9 @@ class LinkGroups:
         apart = lengths[:, :, None] - 2 * values @ centres.T + np.square(centres).sum(axis=1)
         return float(1 - apart.min(axis=(0, 2)).sum() / lengths[0].sum())
 
-    def _ends(self, links: Places) -> tuple[Places, Places]:
-        return np.searchsorted(self._indptr, links, side="right") - 1, self._indices[links].astype(np.int64)
-
     def _columns(self, links: Places) -> Floats:
         """Descriptions of links before scaling, shape ``(R, M, D)``."""
-        start, end = self._ends(links)
+        start, end = self.links.ends(links)
         pair = out_of_core.rows(self._pairs, links)
         found = [self._description.columns(start, end, pair=pair)]
         if self._readings == 2:
@@ -279,19 +267,18 @@ class LinkGroups:
             return base
         return np.concatenate([base, self._context_scaling(self._context(links))], axis=2)
 
-    def _pair_columns(self, count: int) -> Floats:
+    def _pair_columns(self) -> Floats:
         """The columns of pairs of all links, by blocks: they cost most, and every round needs them."""
-        out = out_of_core.matrix((count, len(self._description.blocks["pair"])))
-        for begin in range(0, count, BLOCK):
-            links = np.arange(begin, min(begin + BLOCK, count))
-            out[begin : begin + links.size] = self._description.pair(*self._ends(links))
+        out = out_of_core.matrix((len(self.links), len(self._description.blocks["pair"])))
+        for links in self.links.blocks():
+            out[links] = self._description.pair(*self.links.ends(links))
             out_of_core.drop(out)
         return out
 
     def _context(self, links: Places) -> Floats:
         """Sums of the posteriors over the other links of both ends, at most 1, shape ``(R, M, 4 K)``."""
         first, second = self._sums
-        start, end = self._ends(links)
+        start, end = self.links.ends(links)
         own = self._shares_of(links)
         turned = own[1] if self._readings == 2 else np.zeros_like(own[0])
         at_start = [first[start] - own[0], second[start] - turned]
@@ -309,11 +296,10 @@ class LinkGroups:
 
         nodes = self._description.links.num_nodes
         sums = [np.zeros((nodes, self._size), np.float32) for _ in range(2)]
-        for begin in range(0, self._indices.size, BLOCK):
-            links = np.arange(begin, min(begin + BLOCK, self._indices.size))
+        for links in self.links.blocks():
             shares, _ = shares_of(self._mixture.joint(self._described(links)))
-            self._shares[begin : begin + links.size] = shares.transpose(1, 0, 2).reshape(links.size, -1)
-            ends = self._ends(links)
+            self._shares[links] = shares.transpose(1, 0, 2).reshape(links.size, -1)
+            ends = self.links.ends(links)
             for reading, part in enumerate(shares):
                 for side in range(2):
                     add_rows(sums[side ^ reading], ends[side], part)
@@ -324,15 +310,3 @@ class LinkGroups:
 def _drawn(total: int, count: int, draw: np.random.Generator) -> Places:
     """At most so many numbers below ``total``, ascending."""
     return np.arange(total) if total <= count else np.sort(draw.choice(total, count, replace=False))
-
-
-def once(graph: Graph) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Return row pointers and neighbours of the links, each once: of an undirected graph those with i < j."""
-    if graph.directed:
-        return graph.indptr, graph.indices
-    kept = [(start[upper := start < end], end[upper]) for start, end in graph.row_blocks()]
-    counts = sum(
-        (np.bincount(start, minlength=graph.num_nodes) for start, _ in kept), np.zeros(graph.num_nodes, np.int64)
-    )
-    indices = np.concatenate([end for _, end in kept]) if kept else graph.indices[:0]
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), indices

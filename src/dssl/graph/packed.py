@@ -60,9 +60,9 @@ class Header(_Part):
     arcs: Size
     directed: bool
     fingerprint: str
-    feature_names: list[str] | None
-    class_names: list[str] | None
-    kind_names: list[str] | None = None
+    feature_names: tuple[str, ...] | None
+    class_names: tuple[str, ...] | None
+    kind_names: tuple[str, ...] | None = None
     x_shape: list[Size] | None
     history: list[tuple[str, int]] = Field(strict=False)
     encoding: Any
@@ -248,7 +248,7 @@ def _fields(folder: Path, header: Header, arrays: dict[Name, NDArray[Any]], ids:
             _refuse(folder, "kinds", "a kind is outside the names of kinds")
     try:
         encoding = None if header.encoding is None else Encoding.from_json(header.encoding)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except GraphError:
         _refuse(folder, HEADER, "the encoding of the columns is malformed")
     return {
         "indptr": arrays["indptr"],
@@ -257,11 +257,11 @@ def _fields(folder: Path, header: Header, arrays: dict[Name, NDArray[Any]], ids:
         "directed": header.directed,
         "ids": ids,
         "x": x,
-        "feature_names": None if header.feature_names is None else tuple(header.feature_names),
+        "feature_names": header.feature_names,
         "y": y,
-        "class_names": None if header.class_names is None else tuple(header.class_names),
+        "class_names": header.class_names,
         "kinds": kinds,
-        "kind_names": None if header.kind_names is None else tuple(header.kind_names),
+        "kind_names": header.kind_names,
         "encoding": encoding,
         "name": header.name,
         "history": tuple(Change(what, count) for what, count in header.history),
@@ -319,9 +319,9 @@ def _write(graph: Graph, folder: Path, key: str) -> Header:
         arcs=graph.num_arcs,
         directed=graph.directed,
         fingerprint=graph.fingerprint(),
-        feature_names=None if graph.feature_names is None else list(graph.feature_names),
-        class_names=None if graph.class_names is None else list(graph.class_names),
-        kind_names=None if graph.kind_names is None else list(graph.kind_names),
+        feature_names=graph.feature_names,
+        class_names=graph.class_names,
+        kind_names=graph.kind_names,
         x_shape=None if graph.x is None else list(map(int, graph.x.shape)),
         history=[(change.what, change.count) for change in graph.history],
         encoding=None if graph.encoding is None else graph.encoding.to_json(),

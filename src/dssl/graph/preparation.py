@@ -74,15 +74,14 @@ class Inputs:
             scale: whether these are computed at once or by blocks.
         """
         linked = links(graph, directed=directed, self_loops=self_loops)
-        kind: str | None
+        kind: str | None = None
         if structure == "none":
             kind, ready = structure, linked.replace(x=None, feature_names=None)
+        elif graph.x is None:
+            kind = choose(linked, structure)
+            ready = structural_features(linked, kind, dim=structure_dim, seed=seed, scale=scale)
         else:
-            kind = choose(linked, structure) if graph.x is None else None
-            if kind is None:
-                ready = scale_rows(linked) if row_scale else linked
-            else:
-                ready = structural_features(linked, kind, dim=structure_dim, seed=seed, scale=scale)
+            ready = scale_rows(linked) if row_scale else linked
         inputs = cls(
             directed=directed,
             self_loops=self_loops,
@@ -133,10 +132,7 @@ class Inputs:
 
     def to_json(self) -> dict[str, Any]:
         """Return the inputs as plain values for JSON."""
-        return {
-            **{name: value for name, value in asdict(self).items() if name != "encoding"},
-            "encoding": None if self.encoding is None else self.encoding.to_json(),
-        }
+        return asdict(self) | {"encoding": None if self.encoding is None else self.encoding.to_json()}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Inputs:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dssl.graph import svd
 from dssl.runtime import out_of_core
 
 Floats = NDArray[np.float32]
@@ -56,7 +57,7 @@ class Principal:
         >>> fitted.apply(np.array([[3, 0, 1], [-3, 0, 1]], np.float32)).tolist()
         [[1.0, 0.0], [-1.0, 0.0]]
         """
-        mean = out_of_core.added(lambda block: block.sum(axis=0, dtype=np.float64), rows) / len(rows)
+        mean = means(rows)
         products = out_of_core.added(lambda block: _squared(block - mean), rows, at_once=1 << 21)
         products /= len(rows)
         deviation = np.sqrt(np.diag(products))
@@ -73,8 +74,7 @@ class Principal:
         wanted *= np.maximum(1 - noise / known, NOT_NOISE) ** 2
         axes = np.zeros((rows.shape[1], dim))
         axes[:, : len(kept)] = scale[:, None] * vectors * np.sqrt(wanted / known / max(float(wanted.sum()), 1e-30))
-        largest = axes[np.abs(axes).argmax(axis=0), np.arange(dim)] if rows.shape[1] else np.zeros(dim)
-        axes *= np.where(largest < 0, -1, 1)
+        axes *= svd.signs(axes)
         return cls(mean.astype(np.float32), axes.astype(np.float32))
 
     def apply(self, rows: Floats) -> Floats:
@@ -101,9 +101,14 @@ def middle(variances: NDArray[np.float64]) -> float:
     return float(np.median(positive)) if positive.size else 0.0
 
 
+def means(rows: Floats) -> NDArray[np.float64]:
+    """Mean of each column, by blocks of rows."""
+    return out_of_core.added(lambda block: block.sum(axis=0, dtype=np.float64), rows) / len(rows)
+
+
 def moments(rows: Floats) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Mean and variance of each column, by blocks of rows."""
-    mean = out_of_core.added(lambda block: block.sum(axis=0, dtype=np.float64), rows) / len(rows)
+    mean = means(rows)
     return mean, out_of_core.added(lambda block: np.square(block - mean).sum(axis=0), rows) / len(rows)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dssl import rng
 from dssl.graph import Graph
 from dssl.graph.adjacency import Averages
-from dssl.graph.principal import middle, moments
+from dssl.graph.principal import means, middle, moments
 from dssl.graph.word_covariance import Features, row_sizes, scaled_blocks
 from dssl.runtime import out_of_core
 
@@ -24,10 +24,10 @@ SAMPLE = 50_000  # nodes on which the reliability of words is measured
 
 def reliability(first: Floats, second: Floats) -> float:
     """Correlation of two versions of a part, weighted by the variance of columns, after Spearman-Brown; 0 to 1."""
-    means, sizes = zip(*(moments(part) for part in (first, second)), strict=True)
+    centres, sizes = zip(*(moments(part) for part in (first, second)), strict=True)
     shared = np.zeros(first.shape[1])
     for begin, block in out_of_core.blocks(first):
-        shared += ((block - means[0]) * (second[begin : begin + len(block)] - means[1])).sum(axis=0) / len(first)
+        shared += ((block - centres[0]) * (second[begin : begin + len(block)] - centres[1])).sum(axis=0) / len(first)
     variance, norms = sizes[0] + sizes[1], np.sqrt(sizes[0] * sizes[1])
     r = np.clip(np.divide(shared, norms, out=np.zeros_like(norms), where=norms > 1e-12), 0, 1)
     return float((2 * r / (1 + r)) @ variance / max(float(variance.sum()), 1e-30))
@@ -76,15 +76,15 @@ def context_ratio(own: Floats, first: Graph, second: Graph) -> float:
         first: one half of the links, see `halves`.
         second: the other half.
     """
-    mean = moments(own)[0]
+    mean = means(own)
     products = out_of_core.added(lambda block: (block - mean).T @ (block - mean), own, at_once=1 << 21) / len(own)
     variances = np.linalg.eigvalsh(products).astype(np.float64)
     noise = middle(variances)
     largest = noise * (1 + np.sqrt(own.shape[1] / len(own))) ** 2  # of noise alone
     signal = np.sum(variances[variances > largest] - noise) / max(float(variances.sum()), 1e-30)
     one, other = (Averages(half).mean(own) for half in (first, second))
-    means, sizes = zip(*(moments(part) for part in (one, other)), strict=True)
-    shared = out_of_core.added(lambda a, b: ((a - means[0]) * (b - means[1])).sum(dtype=np.float64), one, other)
+    centres, sizes = zip(*(moments(part) for part in (one, other)), strict=True)
+    shared = out_of_core.added(lambda a, b: ((a - centres[0]) * (b - centres[1])).sum(dtype=np.float64), one, other)
     r = max(float(shared) / len(own) / max(float(np.sqrt(sizes[0].sum() * sizes[1].sum())), 1e-30), 0.0)
     return 2 * signal_to_noise(2 * r / (1 + r)) / max(signal_to_noise(float(signal)), 1e-9)
 

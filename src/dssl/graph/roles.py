@@ -116,8 +116,6 @@ def role_columns(graph: Graph, *, seed: int = 0) -> Floats:
 
     bare = graph.replace(weights=None).without_self_loops()
     plain = bare.undirected()
-    if plain.weights is not None:
-        plain = plain.replace(weights=None)
     links, degree = Averages(plain), plain.degrees
     own = np.log1p(degree).astype(np.float32)
     closed = clustering(plain.indptr, plain.indices, seed & 0xFFFFFFFF)

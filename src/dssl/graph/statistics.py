@@ -20,7 +20,7 @@ node are those that it points to. Weights play no part.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -145,10 +145,9 @@ def neighborhood_similarity(graph: Graph) -> NDArray[np.float64]:
            [0., 1.]])
     """
     y = _labels(graph)
-    start, end = _labelled_rows(graph, y)
-    plain = start != end
-    classes = graph.num_classes
-    cells = start[plain].astype(np.int64) * classes + y[end[plain]]
+    start, end, classes = graph.sources(), graph.indices, graph.num_classes
+    counted = (start != end) & (y[start] >= 0) & (y[end] >= 0)
+    cells = start[counted].astype(np.int64) * classes + y[end[counted]]
     histograms = np.bincount(cells, minlength=graph.num_nodes * classes).reshape(-1, classes).astype(np.float64)  # N C
     lengths = np.linalg.norm(histograms, axis=1)
     known = np.flatnonzero(lengths)
@@ -166,12 +165,14 @@ def summary(graph: Graph) -> dict[str, Any]:
     ``edges`` counts links as a user does (an undirected one once, self loops included) and ``arcs`` the stored rows;
     components ignore direction; isolated nodes have no link but perhaps one to themselves.
     """
+    from dssl.kernels.csr import component_sizes
+
     linked = np.zeros(graph.num_nodes, bool)
     for start, end in graph.row_blocks():
         plain = start != end
         linked[start[plain]] = True
         linked[end[plain]] = True
-    components = _component_sizes(graph)
+    components = component_sizes(graph.indptr, graph.indices)
     return {
         "name": graph.name,
         "nodes": graph.num_nodes,
@@ -208,24 +209,17 @@ def _feature_summary(graph: Graph) -> dict[str, Any]:
 
 
 def _label_summary(graph: Graph) -> dict[str, Any]:
-    names = ("edge_homophily", "class_average_homophily", "node_homophily", "adjusted_homophily")
     if graph.y is None or graph.y.max() < 0:
-        return {"classes": 0, "labelled_nodes": 0, "class_sizes": None, **dict.fromkeys(names)}
-    measured = homophily(graph)
-    values = (measured.edge, measured.class_average, measured.node, measured.adjusted)
+        unknown = dict.fromkeys(f"{field.name}_homophily" for field in fields(Homophily))
+        return {"classes": 0, "labelled_nodes": 0, "class_sizes": None, **unknown}
+    measured = asdict(homophily(graph))
     sizes = np.bincount(graph.y[graph.y >= 0], minlength=graph.num_classes)
     return {
         "classes": graph.num_classes,
         "labelled_nodes": int(sizes.sum()),
         "class_sizes": sizes.tolist(),
-        **{name: None if math.isnan(value) else value for name, value in zip(names, values, strict=True)},
+        **{f"{name}_homophily": None if math.isnan(value) else value for name, value in measured.items()},
     }
-
-
-def _component_sizes(graph: Graph) -> NDArray[np.int64]:
-    from dssl.kernels.csr import component_sizes
-
-    return component_sizes(graph.indptr, graph.indices)
 
 
 def _labels(graph: Graph) -> NDArray[np.int64]:
@@ -234,14 +228,6 @@ def _labels(graph: Graph) -> NDArray[np.int64]:
             f"graph {graph.name!r} has no labels; homophily is a matter of classes, so give a label column"
         )
     return graph.y
-
-
-def _labelled_rows(graph: Graph, y: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    start, end = graph.sources(), graph.indices
-    if (y >= 0).all():
-        return start, end
-    known = (y[start] >= 0) & (y[end] >= 0)
-    return start[known], end[known]
 
 
 def _class_average(y: NDArray[np.int64], counted: _Counts) -> float:

@@ -8,12 +8,12 @@ columns gets its right singular vectors from one pass over blocks of rows, which
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.sparse.linalg import LinearOperator, svds
 
 from dssl import rng
 from dssl.runtime import out_of_core
@@ -29,17 +29,8 @@ SMALL = 256  # up to this many rows or columns, and 16 times as many of the othe
 Dense = NDArray[np.float32]
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
-    """A matrix of shape ``shape`` by its product with a dense one, and its transpose's."""
-
-    times: Callable[[Dense], Dense]
-    transposed: Callable[[Dense], Dense]
-    shape: tuple[int, int]
-
-
 def truncated_svd(
-    matrix: Dense | sparse.csr_array | Product, dim: int, *, seed: int = 0, scale: Scale = IN_MEMORY
+    matrix: Dense | sparse.csr_array | LinearOperator, dim: int, *, seed: int = 0, scale: Scale = IN_MEMORY
 ) -> Dense:
     """Return U Σ of the ``dim`` largest singular values, shape ``(N, min(dim, N, F))``, the largest first.
 
@@ -53,7 +44,7 @@ def truncated_svd(
 
 
 def components(
-    matrix: Dense | sparse.csr_array | Product, dim: int, *, seed: int = 0, scale: Scale = IN_MEMORY
+    matrix: Dense | sparse.csr_array | LinearOperator, dim: int, *, seed: int = 0, scale: Scale = IN_MEMORY
 ) -> tuple[Dense, Dense]:
     """Return U Σ as `truncated_svd` does, and the V of shape ``(F, min(dim, N, F))`` whose signs go with it.
 
@@ -76,7 +67,7 @@ def components(
 
 
 def right_vectors(
-    matrix: Dense | sparse.csr_array | Product, dim: int, *, seed: int = 0, scale: Scale = IN_MEMORY
+    matrix: Dense | sparse.csr_array | LinearOperator, dim: int, *, seed: int = 0, scale: Scale = IN_MEMORY
 ) -> Dense:
     """Return V of the ``dim`` largest singular values, shape ``(F, min(dim, N, F))``: ``matrix @ V`` is U Σ.
 
@@ -84,7 +75,7 @@ def right_vectors(
     array([[1.],
            [0.]], dtype=float32)
     """
-    if not isinstance(matrix, Product) and _by_blocks(matrix, scale):
+    if not isinstance(matrix, LinearOperator) and _by_blocks(matrix, scale):
         v = _tall_vectors(matrix, dim)
     else:
         v = _decompose(matrix, dim, seed)[2]
@@ -165,29 +156,30 @@ def _tall_vectors(matrix: Dense | sparse.csr_array, dim: int) -> Dense:
     return np.asarray(vectors[:, ::-1][:, : min(dim, *matrix.shape)], np.float32)
 
 
-def smoothed(x: Dense | sparse.csr_array, smoothing: sparse.csr_array) -> Product:
-    """S²X for a symmetric S, by its products."""
-    return Product(
-        lambda q: smoothing @ (smoothing @ (x @ q)),
-        lambda q: x.T @ (smoothing @ (smoothing @ q)),
-        (int(x.shape[0]), int(x.shape[1])),
+def smoothed(x: Dense | sparse.csr_array, smoothing: sparse.csr_array) -> LinearOperator:
+    """S²X for a symmetric S, by its products with vectors."""
+    return LinearOperator(
+        x.shape,
+        matvec=lambda q: smoothing @ (smoothing @ (x @ q.reshape(-1, 1).astype(np.float32))),
+        rmatvec=lambda q: x.T @ (smoothing @ (smoothing @ q.reshape(-1, 1).astype(np.float32))),
+        dtype=np.float32,
     )
 
 
 def _decompose(
-    matrix: Dense | sparse.csr_array | Product, dim: int, seed: int
+    matrix: Dense | sparse.csr_array | LinearOperator, dim: int, seed: int
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """U of shape ``(N, dim)``, the singular values, and V of shape ``(F, dim)``."""
     shape = int(matrix.shape[0]), int(matrix.shape[1])
     dim = min(dim, *shape)
     if not dim:
         return np.zeros((shape[0], 0)), np.zeros(0), np.zeros((shape[1], 0))
-    if not isinstance(matrix, Product) and min(shape) <= SMALL and max(shape) <= 16 * SMALL:
+    if isinstance(matrix, LinearOperator):
+        return _by_products(matrix, dim, seed)
+    if min(shape) <= SMALL and max(shape) <= 16 * SMALL:
         dense = matrix.toarray() if isinstance(matrix, sparse.csr_array) else np.asarray(matrix)
         u, s, v = np.linalg.svd(dense.astype(np.float64), full_matrices=False)
         return u[:, :dim], s[:dim], v[:dim].T
-    if isinstance(matrix, Product):
-        return _by_products(matrix, dim, seed)
     from sklearn.utils.extmath import randomized_svd
 
     u, s, v = randomized_svd(
@@ -200,21 +192,13 @@ def _decompose(
     return u, s, v.T
 
 
-def _by_products(matrix: Product, dim: int, seed: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def _by_products(matrix: LinearOperator, dim: int, seed: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """The decomposition of a matrix that is never formed, by ARPACK; all of it where the matrix is small."""
-    from scipy.sparse.linalg import LinearOperator, svds
-
     least = min(matrix.shape)
     if dim >= least:
-        u, s, v = np.linalg.svd(matrix.times(np.eye(matrix.shape[1], dtype=np.float32)), full_matrices=False)
+        u, s, v = np.linalg.svd(matrix @ np.eye(matrix.shape[1], dtype=np.float32), full_matrices=False)
         return u[:, :dim], s[:dim], v[:dim].T
-    operator = LinearOperator(
-        matrix.shape,
-        matvec=lambda q: matrix.times(q.reshape(-1, 1).astype(np.float32))[:, 0],
-        rmatvec=lambda q: matrix.transposed(q.reshape(-1, 1).astype(np.float32))[:, 0],
-        dtype=np.float32,
-    )
-    u, s, v = svds(operator, k=dim, v0=rng.stream(seed, "svd").standard_normal(least, dtype=np.float32))
+    u, s, v = svds(matrix, k=dim, v0=rng.stream(seed, "svd").standard_normal(least, dtype=np.float32))
     order = np.argsort(-s, kind="stable")
     u, s, v = u[:, order], s[order], v[order].T
     # Below its rank a matrix has directions of rounding errors, which ARPACK starts at random.

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dssl.errors import GraphError
-from dssl.graph import Graph
+from dssl.graph import Graph, svd
 from dssl.graph.adjacency import Averages, degrees
 from dssl.graph.homophily_spectrum import HomophilySpectrum, measure
 from dssl.graph.word_covariance import WordCovariance, project
@@ -184,8 +184,7 @@ def _principal_axes(mixed: Floats, gains: Doubles, count: int) -> tuple[Floats, 
     values, vectors = values[order], vectors[:, order]
     kept = values > 1e-10 * max(float(values[0]), 1e-300)
     axes = gains.T @ vectors[:, kept] / np.sqrt(values[kept].sum())
-    largest = axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])]
-    axes *= np.where(largest < 0, -1, 1)
+    axes *= svd.signs(axes)
     return axes.astype(np.float32), (mean @ axes).astype(np.float32)
 
 

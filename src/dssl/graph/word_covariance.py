@@ -17,7 +17,8 @@ its sum; divided by the root, all rows are equally noisy.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import reduce
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -75,7 +76,7 @@ class WordCovariance:
         basis = word_basis(x, row_size, min(width, *x.shape), seed)
         folds = np.asarray(rng.stream(seed, "topic folds").integers(FOLDS, size=int(x.shape[0])), np.int64)
         parts = _moments(x, row_size, basis, folds)
-        whole = sum(parts[1:], parts[0])
+        whole = reduce(_Moments.plus, parts)
         total, signal = whole.covariances(basis)
         ridge = _choose_ridge(parts, whole, basis)
         values, vectors = np.linalg.eigh(signal)
@@ -129,20 +130,10 @@ class _Moments:
     scores: Doubles
     products: Doubles
 
-    def __add__(self, other: _Moments) -> _Moments:
-        return self._combined(other, 1)
-
-    def __sub__(self, other: _Moments) -> _Moments:
-        return self._combined(other, -1)
-
-    def _combined(self, other: _Moments, sign: int) -> _Moments:
-        return _Moments(
-            self.count + sign * other.count,
-            self.words + sign * other.words,
-            self.squares + sign * other.squares,
-            self.scores + sign * other.scores,
-            self.products + sign * other.products,
-        )
+    def plus(self, other: _Moments, sign: int = 1) -> _Moments:
+        """The sums over the nodes of both, or without those of the other."""
+        names = [field.name for field in fields(self)]
+        return _Moments(*(getattr(self, name) + sign * getattr(other, name) for name in names))
 
     def covariances(self, basis: Floats) -> tuple[Doubles, Doubles]:
         """Return G and T, each of shape ``(k, k)``."""
@@ -178,7 +169,7 @@ def _moments(x: Features, row_size: float, basis: Floats, folds: NDArray[np.int6
 def _choose_ridge(parts: list[_Moments], whole: _Moments, basis: Floats) -> float:
     loss = np.zeros(len(RIDGES))
     for part in parts:
-        rest = whole - part
+        rest = whole.plus(part, -1)
         if not part.count or not rest.count:
             continue
         total, signal = rest.covariances(basis)

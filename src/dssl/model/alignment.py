@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from dssl.errors import DsslError
 from dssl.model.embeddings import Embeddings
@@ -91,13 +90,10 @@ def align(new: Embeddings, old: Embeddings, *, limit: float = MOVED) -> tuple[Em
 def cosines(new: Embeddings, old: Embeddings) -> pa.Table:
     """Return ``id`` and ``cosine`` of the nodes in both, the one that moved most first; vectors have common axes."""
     both = new.ids.filter(pc.is_in(new.ids, value_set=old.ids))
-    cosine = _cosines(new[both], old[both])
-    order = np.argsort(cosine, kind="stable")
-    return pa.table({"id": both.take(pa.array(order)), "cosine": cosine[order]})
-
-
-def _cosines(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Cosine of each row of ``a`` with that of ``b``; 1 for two zero rows, 0 if one is zero."""
+    a, b = new[both], old[both]
     one, other = np.linalg.norm(a, axis=1), np.linalg.norm(b, axis=1)
     inner = np.einsum("nd,nd->n", a, b, dtype=np.float64)
-    return np.where((one == 0) & (other == 0), 1, inner / np.maximum(one * other, np.finfo(np.float32).tiny))
+    cosine = inner / np.maximum(one * other, np.finfo(np.float32).tiny)  # 0 if one is zero
+    cosine[(one == 0) & (other == 0)] = 1
+    order = np.argsort(cosine, kind="stable")
+    return pa.table({"id": both.take(pa.array(order)), "cosine": cosine[order]})

@@ -14,9 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
-from dssl.errors import DsslError, MissingExtraError, nearest
+from dssl.errors import DsslError, MissingExtraError, nearest, require
 from dssl.graph import as_ids
-from dssl.model.similarity_index import SimilarityIndex
 from dssl.runtime import notebook, out_of_core
 from dssl.runtime.files import replacing
 
@@ -24,6 +23,7 @@ Layout = Literal["list", "columns"]
 
 ENDINGS = (".parquet", ".csv", ".npz")
 ROWS_AT_ONCE = 1 << 14
+SEARCHED = 10  # candidates of the index per requested neighbour
 
 
 class EmbeddingsError(DsslError):
@@ -51,7 +51,7 @@ class Embeddings:
 
     ids: pa.Array
     values: NDArray[np.float32]
-    _index: list[SimilarityIndex] = field(repr=False)  # at most one, from build_index
+    _index: list[Any] = field(repr=False)  # at most one, from build_index
 
     def __init__(self, ids: Any, values: ArrayLike) -> None:
         object.__setattr__(self, "ids", as_ids(ids, "embeddings"))
@@ -83,16 +83,18 @@ class Embeddings:
         return zip(self.ids.to_pylist(), self.values, strict=True)
 
     def __contains__(self, node: object) -> bool:
-        wanted = int if self.ids.type == pa.int64() else str
-        return isinstance(node, wanted) and pc.index(self.ids, pa.scalar(node, self.ids.type)).as_py() >= 0
+        return self._place(node) >= 0
 
     def __getitem__(self, nodes: Any) -> NDArray[np.float32]:
         """Return the vector of an id, shape ``(d,)``, or of a sequence of ids, shape ``(n, d)``."""
         if isinstance(nodes, int | str | np.integer):
-            return self.vector(nodes if isinstance(nodes, str) else int(nodes))
-        found = pc.index_in(as_ids(nodes, "request", unique=False), value_set=self.ids)
+            return self.vector(nodes)  # type: ignore[arg-type]
+        wanted = as_ids(nodes, "request", unique=False)
+        if len(wanted) and wanted.type != self.ids.type:
+            self._position(wanted[0].as_py())
+        found = pc.index_in(wanted.cast(self.ids.type), value_set=self.ids)
         if found.null_count:
-            self._position(pa.array(nodes)[pc.index(pc.is_null(found), True).as_py()].as_py())
+            self._position(wanted[pc.index(pc.is_null(found), True).as_py()].as_py())
         rows: NDArray[np.float32] = self.values[found.to_numpy()]
         return rows
 
@@ -105,8 +107,7 @@ class Embeddings:
 
     def to_arrow(self) -> pa.Table:
         """Return a table with the columns ``id`` and ``embedding``."""
-        flat = pa.array(np.ascontiguousarray(self.values).reshape(-1))
-        return pa.table({"id": self.ids, "embedding": pa.FixedSizeListArray.from_arrays(flat, self.dim)})
+        return pa.table({"id": self.ids, "embedding": as_lists(self.values)})
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with the ids as index and the columns ``z0``, ``z1``, …; it needs pandas."""
@@ -128,9 +129,14 @@ class Embeddings:
         """Build an approximate index, which makes many calls of `most_similar` faster; it needs ``dssl[index]``.
 
         It pays for thousands of queries on 100,000 vectors or more. Cosines stay exact, and a few of the nearest nodes
-        may be missing.
+        may be missing (HNSW, Malkov and Yashunin, 2018, by the library usearch).
         """
-        self._index[:] = [SimilarityIndex(self.values)]
+        require("usearch", extra="index")
+        from usearch.index import Index
+
+        index = Index(ndim=self.dim, metric="cos", dtype="f32")
+        index.add(np.arange(len(self)), np.ascontiguousarray(self.values))
+        self._index[:] = [index]
 
     def most_similar(self, node: int | str, top: int = 10, *, exact: bool = False) -> list[tuple[int | str, float]]:
         """Return the other nodes with the largest cosine similarity to a node, best first.
@@ -151,7 +157,8 @@ class Embeddings:
         at = self._position(node)
         others = np.arange(len(self))
         if self._index and not exact:
-            others = self._index[0].candidates(self.values[at], top)
+            candidates = self._index[0].search(self.values[at], min(SEARCHED * (top + 1), len(self))).keys
+            others = np.sort(np.asarray(candidates, np.int64))
         compared = self.values if others.size == len(self) else self.values[others]
         norms = np.linalg.norm(compared, axis=1) * np.linalg.norm(self.values[at])
         cosine = (compared @ self.values[at]) / np.maximum(norms, np.finfo(np.float32).tiny)
@@ -191,16 +198,23 @@ class Embeddings:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise EmbeddingsError(f"{path} does not contain embeddings as {ending[1:]}: {reason}") from None
 
+    def _place(self, node: object) -> int:
+        """Position of a node, −1 if it has no vector."""
+        wanted = (int, np.integer) if self.ids.type == pa.int64() else str
+        if not isinstance(node, wanted) or isinstance(node, bool):
+            return -1
+        try:
+            return int(pc.index(self.ids, pa.scalar(node, self.ids.type)).as_py())
+        except (OverflowError, UnicodeError):  # a value that no id can have
+            return -1
+
     def _position(self, node: int | str) -> int:
-        wanted = int if self.ids.type == pa.int64() else str
-        at = pc.index(self.ids, pa.scalar(node, self.ids.type)).as_py() if isinstance(node, wanted) else -1
-        if at < 0:
-            kind = "integers" if wanted is int else "strings"
-            hint = nearest(node, self.ids.to_pylist()) if wanted is str and isinstance(node, str) else ""
-            raise EmbeddingsError(
-                f"no vector for the node {node!r}{hint or f'; ids are {kind}, {len(self):,} of them'}"
-            )
-        return int(at)
+        if (at := self._place(node)) >= 0:
+            return at
+        integers = self.ids.type == pa.int64()
+        hint = nearest(node, self.ids.to_pylist()) if not integers and isinstance(node, str) else ""
+        kind = "integers" if integers else "strings"
+        raise EmbeddingsError(f"no vector for the node {node!r}{hint or f'; ids are {kind}, {len(self):,} of them'}")
 
 
 def _library(name: str) -> Any:
@@ -216,6 +230,12 @@ def check_ending(path: Path, endings: Sequence[str] = ENDINGS) -> str:
     if path.suffix.lower() not in endings:
         raise EmbeddingsError(f"{path} has an unknown extension {path.suffix!r}; use one of {', '.join(endings)}")
     return path.suffix.lower()
+
+
+def as_lists(values: NDArray[np.float32]) -> pa.Array:
+    """A matrix as an Arrow array with a list of fixed size per row."""
+    flat = pa.array(np.ascontiguousarray(values).reshape(-1))
+    return pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
 
 
 def write_table(path: Path, table: pa.Table) -> None:
@@ -261,10 +281,10 @@ def write_vectors(
     opened = parquet.ParquetWriter if ending == ".parquet" else csv.CSVWriter
     with _writing(path) as temporary, opened(str(temporary), schema) as writer:
         for start in range(0, max(count, 1), ROWS_AT_ONCE):
-            block = np.ascontiguousarray(values[start : start + ROWS_AT_ONCE])
+            block = values[start : start + ROWS_AT_ONCE]
             arrays = [array.slice(start, ROWS_AT_ONCE) for array in keys.values()]
             if as_list:
-                arrays.append(pa.FixedSizeListArray.from_arrays(pa.array(block.reshape(-1)), dim))
+                arrays.append(as_lists(block))
             else:
                 arrays += [pa.array(np.ascontiguousarray(column)) for column in block.T]
             writer.write_batch(pa.record_batch(arrays, schema=schema))
@@ -303,7 +323,7 @@ def _read_table(path: Path, ending: str) -> tuple[pa.Array, NDArray[np.float32]]
     names = table.column_names
     if not names or names[0] != "id":
         raise EmbeddingsError(f"the first column of {path} is {names[0] if names else None!r}; it must be 'id'")
-    ids = pa.concat_arrays(table.column(0).chunks) if table.num_rows else pa.array([], table.schema.field(0).type)
+    ids = table.column(0).combine_chunks()
     if len(names) < 2:
         raise EmbeddingsError(f"{path} has only the column 'id'; add 'embedding' or z0, z1, …")
     values = np.empty((table.num_rows, len(names) - 1), dtype=np.float32)

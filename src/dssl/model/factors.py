@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dssl.errors import RunError
 from dssl.graph import Graph
-from dssl.model.embeddings import Layout, check_ending, write_vectors
+from dssl.model.embeddings import Layout, as_lists, check_ending, write_vectors
 from dssl.runtime import notebook
 
 if TYPE_CHECKING:
@@ -79,11 +79,11 @@ class Factors:
 
     def links_table(self) -> pa.Table:
         """A row per link: source, target, the most probable factor (from 0), and the list of all K as ``q``."""
-        return _table(self._link_keys(), self.links)
+        return pa.table({**self._link_keys(), "q": as_lists(self.links)})
 
     def nodes_table(self) -> pa.Table:
         """A row per node: id, the most probable factor (from 0; none without links), and the list ``q``."""
-        return _table(self._node_keys(), self.nodes)
+        return pa.table({**self._node_keys(), "q": as_lists(self.nodes)})
 
     def kinds_table(self) -> pa.Table:
         """A row per link of the graph: source, target, kind, its probability, and whether the kind was known.
@@ -102,15 +102,11 @@ class Factors:
             )
         forth, _ = given_arcs(self.graph, self.source, self.target)
         own = forth >= 0 if self.graph.directed else (forth >= 0) & (self.source <= self.target)
-        given = self.graph.kinds[forth[own]]
-        q = self.links[own, : len(self.graph.kind_names or ())]
+        given, q = self.graph.kinds[forth[own]], self.links[own, :count]
         known = given >= 0
-        kind = np.where(known, given, q.argmax(axis=1))
-        names = pa.array(self.graph.kind_names).take(pa.array(kind))
-        sides = {"source": self.source, "target": self.target}
-        ends = {name: self.ids.take(pa.array(at[own])) for name, at in sides.items()}
+        names = pa.array(self.graph.kind_names).take(pa.array(np.where(known, given, q.argmax(axis=1))))
         probability = np.where(known, np.float32(1), q.max(axis=1))
-        return pa.table({**ends, "kind": names, "probability": probability, "known": known})
+        return pa.table({**self._ends(own), "kind": names, "probability": probability, "known": known})
 
     def save(self, links: str | Path, *, nodes: str | Path | None = None, layout: Layout = "list") -> None:
         """Write the table of links, and that of nodes if asked, each in one step.
@@ -143,9 +139,13 @@ class Factors:
         places = {name: np.asarray(column.to_numpy(zero_copy_only=False), np.int32) for name, column in ends.items()}
         return cls(ids, places["source"], places["target"], on_links[1], at_nodes[1])
 
-    def _link_keys(self) -> dict[str, pa.Array]:
+    def _ends(self, which: slice | NDArray[np.bool_] = slice(None)) -> dict[str, pa.Array]:
+        """The ids of both ends of links."""
         ends = {"source": self.source, "target": self.target}
-        return {**{name: self.ids.take(pa.array(at)) for name, at in ends.items()}, "factor": _best(self.links)}
+        return {name: self.ids.take(pa.array(at[which])) for name, at in ends.items()}
+
+    def _link_keys(self) -> dict[str, pa.Array]:
+        return {**self._ends(), "factor": _best(self.links)}
 
     def _node_keys(self) -> dict[str, pa.Array]:
         return {"id": self.ids, "factor": _best(self.nodes)}
@@ -161,24 +161,16 @@ def _read(path: Path, keys: list[str]) -> tuple[dict[str, pa.Array], NDArray[np.
         kind = table.schema.field("q").type
         if table.column_names != [*keys, "q"] or not pa.types.is_fixed_size_list(kind):
             raise pa.ArrowInvalid(f"columns {table.column_names}")
-        q = table.column("q").combine_chunks()
-        flat = (pa.concat_arrays(q.chunks) if isinstance(q, pa.ChunkedArray) else q).flatten()
+        flat = table.column("q").combine_chunks().flatten()
         values = np.asarray(flat.to_numpy(zero_copy_only=False), np.float32)
         if values.size != table.num_rows * kind.list_size or not np.isfinite(values).all():
             raise pa.ArrowInvalid("a posterior is missing")
     except (OSError, pa.ArrowException, KeyError, ValueError) as error:  # the last: a name that is not UTF-8
         reason = str(error).splitlines()[0][:80] if path.exists() else "no such file"
         raise RunError(f"{path} does not hold factors ({reason}); fit the run again") from None
-    found = {name: pa.concat_arrays(table.column(name).chunks) for name in keys if table.num_rows}
-    empty = {name: pa.array([], table.schema.field(name).type) for name in keys if not table.num_rows}
-    return {**found, **empty}, values.reshape(table.num_rows, kind.list_size)
+    return {name: table.column(name).combine_chunks() for name in keys}, values.reshape(table.num_rows, kind.list_size)
 
 
 def _best(q: NDArray[np.float32]) -> pa.Array:
     """The most probable factor of each row, none where nothing is known."""
     return pa.array(q.argmax(axis=1).astype(np.int32), mask=~q.any(axis=1))
-
-
-def _table(keys: dict[str, pa.Array], q: NDArray[np.float32]) -> pa.Table:
-    flat = pa.array(np.ascontiguousarray(q).reshape(-1))
-    return pa.table({**keys, "q": pa.FixedSizeListArray.from_arrays(flat, q.shape[1])})

@@ -91,7 +91,7 @@ class Teacher:
     def targets(self, start: Positions, end: Positions) -> tuple[Floats, NDArray[np.bool_]]:
         """Return the targets of links between positions, ``(A, K)``, and whether each has one; a self loop has none."""
         groups = self._grouped()
-        numbers = groups.numbers(start, end)
+        numbers = groups.links.numbers(start, end)
         return groups.posteriors[numbers][:, self._order], numbers >= 0
 
     def loss(self, batch: Batch, posteriors: Logits) -> Tensor:

@@ -71,7 +71,7 @@ def measure(job: Job) -> Content:
     rows = dict(agreed["rows"])
     known = graph.kinds >= 0
     groups = LinkGroups(graph, found.num_factors, seed=job.seed)
-    numbers = groups.numbers(graph.sources()[known].astype(np.int64), graph.indices[known].astype(np.int64))
+    numbers = groups.links.numbers(graph.sources()[known].astype(np.int64), graph.indices[known].astype(np.int64))
     rows["teacher"] = scores(groups.posteriors[numbers].argmax(axis=1), graph.kinds[known])
     rows["held out"] = _held_out(graph, config, job.seed)
     names = [f"{each.number} · {each.name}" for each in found.describe()]

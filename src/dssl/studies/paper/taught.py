@@ -42,7 +42,7 @@ def measure(job: Job) -> dict[str, Any]:
     kinds = kinds[rest]
     rows = {"factors": measures(found.links[own][rest], kinds)}
     alone = LinkKinds(partly, size, seed=job.seed)
-    numbers = alone.numbers(found.source[own][rest].astype(np.int64), found.target[own][rest].astype(np.int64))
+    numbers = alone.links.numbers(found.source[own][rest].astype(np.int64), found.target[own][rest].astype(np.int64))
     rows["logistic regression"] = measures(alone.posteriors[numbers], kinds)
     share = np.bincount(kinds, minlength=size) / kinds.size
     rows["chance"] = measures(np.tile(share.astype(np.float32), (kinds.size, 1)), kinds)
