@@ -50,8 +50,8 @@ def test_regret_is_the_distance_to_the_best_of_equal_width_or_of_all() -> None:
     assert "| wide | 5.0 / 10.0 |" in page.split("## Any width")[1]
     assert "the other graphs" not in page
     lines = regret.csv(scores).splitlines()
-    assert "5%,cora,design,a,64,80.0000,0.0000,10.0000" in lines
-    assert "5%,cora,design,wide,512,90.0000,,0.0000" in lines
+    assert "5%,cora,design,a,64,80.0000,2,0.0000,10.0000" in lines
+    assert "5%,cora,design,wide,512,90.0000,2,,0.0000" in lines
 
 
 def test_graphs_of_the_design_and_others_are_apart() -> None:
@@ -75,7 +75,12 @@ def test_one_training_serves_all_budgets_and_links_have_their_own() -> None:
     entries = regret.plan([TINY], ["dgi", "raw"])
     jobs = experiments.jobs_by_key(entry.job for entry in entries).values()
     trained = [job for job in jobs if job.row == "dgi"]
-    assert sorted((job.seed, job.hide_links) for job in trained) == [(0, False), (0, True), (1, False), (2, False)]
+    assert sorted((job.seed, job.hide_links, job.split_seed) for job in trained) == [
+        (0, False, 0),
+        *((0, True, draw) for draw in range(regret.DRAWS)),
+        (1, False, 0),
+        (2, False, 0),
+    ]
     assert all(job.budgets == ("60%", "5%", "20/class") for job in jobs if not job.hide_links)  # 1% is two nodes
     raw = [job for job in jobs if job.baseline == "raw"]
     assert sorted(str(job.settings["width"]) for job in raw if not job.hide_links) == ["256", "64"]
@@ -95,7 +100,12 @@ def test_wide_vectors_have_one_seed_and_rank_no_links() -> None:
         ("raw 256", 0, False),
         ("all blocks", 0, False),
     ]
-    assert sum(e.job.hide_links for e in regret.plan([TINY], ["dssl 128", "raw 64"])) == 2
+    assert sum(e.job.hide_links for e in regret.plan([TINY], ["dssl 128", "raw 64"])) == 2 * regret.DRAWS
+
+
+def test_one_draw_of_held_out_links_where_there_are_many() -> None:
+    entries = regret.plan([TINY.replace("nodes=200", "nodes=400")], ["raw 64"])
+    assert [e.job.split_seed for e in entries if e.job.hide_links] == [0]
 
 
 def test_tables_1_and_7_take_the_trainings_of_regret() -> None:

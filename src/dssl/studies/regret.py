@@ -30,6 +30,7 @@ from dssl.studies.results_table import csv_text, markdown_rows
 
 WIDTH = 64
 MOST_LINKED = 128  # columns of the rows whose held-out links are ranked: the regression on pairs has twice as many
+FEW_LINKS, DRAWS = 1000, 5  # below so many links, one draw of held-out links is noise: the mean of several is taken
 BUDGETS = ("60%", "5%", "1%", "20/class")
 LINKS, CLUSTERS = "link_auc_degree", "nmi"
 MEASURES = {**{budget: f"{budget} labels" for budget in BUDGETS}, LINKS: "links (AUC)", CLUSTERS: "clusters (NMI)"}
@@ -117,7 +118,7 @@ def graphs() -> tuple[str, ...]:
 def plan(
     sources: Iterable[str], asked: Sequence[str] = (), *, seeds: int | None = None, quick: bool = False
 ) -> list[Entry]:
-    """The entries: for each row and graph a job per seed, and another with held-out links.
+    """The entries: for each row and graph a job per seed, and one for each draw of held-out links.
 
     Args:
         sources: graphs.
@@ -129,6 +130,7 @@ def plan(
     every, wanted = rows(), chosen_rows(asked)
     for source in sources:
         budgets, splits = _budgets(source), QUICK_SPLITS if quick else 10
+        draws = DRAWS if load(source).undirected().num_arcs < 2 * FEW_LINKS and not quick else 1
         for row in wanted:
             own = method_settings(row.method, source) if row.method else {}
             settings = {**own, **row.settings, **(QUICK if quick and row.trained else {})}
@@ -144,7 +146,10 @@ def plan(
             nodes = replace(job, shares=DIAL_SHARES if source in DIAL else SHARES, clusters=True, budgets=budgets)
             found += [Entry(replace(nodes, seed=seed), row.name, source, row.view) for seed in range(count)]
             if row.links:
-                found.append(Entry(replace(job, splits=0, hide_links=True), row.name, source, row.view))
+                held_out = replace(job, splits=0, hide_links=True)
+                found += [
+                    Entry(replace(held_out, split_seed=draw), row.name, source, row.view) for draw in range(draws)
+                ]
     return found
 
 
@@ -164,10 +169,12 @@ class Scores:
     Args:
         means: by measure, graph and row.
         widths: columns of each row on each graph.
+        counts: trainings, or draws of held-out links, behind a mean, by measure, graph and row.
     """
 
     means: Mapping[str, Mapping[str, Mapping[str, float]]]
     widths: Mapping[tuple[str, str], int]
+    counts: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, results: Results) -> Scores:
@@ -187,7 +194,13 @@ class Scores:
             }
             for measure, by_graph in values.items()
         }
-        return cls(means, widths)
+        counts = {
+            (measure, graph, row): len(seeds)
+            for measure, by_graph in values.items()
+            for graph, found in by_graph.items()
+            for row, seeds in found.items()
+        }
+        return cls(means, widths, counts)
 
     def regret(self, measure: str, *, width: int | None = None) -> dict[str, dict[str, float]]:
         """The regret of each row on each graph, in points, by row; with a width among rows of so many columns only."""
@@ -307,19 +320,19 @@ def _table(
 
 
 def csv(scores: Scores) -> str:
-    """A line per measure, graph and row: mean, columns, and the regret at 64 columns and at any width."""
+    """A line per measure, graph and row: columns, mean, number of trainings, regret at 64 columns and at any width."""
     lines: list[list[Any]] = []
     for measure, by_graph in scores.means.items():
         narrow, wide = scores.regret(measure, width=WIDTH), scores.regret(measure)
         for graph, means in by_graph.items():
             for row, mean in means.items():
                 at_64 = narrow.get(row, {}).get(graph)
-                figures = [f"{mean:.4f}", "" if at_64 is None else f"{at_64:.4f}", f"{wide[row][graph]:.4f}"]
+                regrets = ["" if at_64 is None else f"{at_64:.4f}", f"{wide[row][graph]:.4f}"]
                 group = "design" if graph in DESIGN else "other"
-                lines.append([measure, graph, group, row, scores.widths[graph, row], *figures])
-    return csv_text(
-        ["measure", "graph", "group", "row", "columns", "mean", "regret_64_columns", "regret_any_width"], lines
-    )
+                count = scores.counts.get((measure, graph, row), 1)
+                lines.append([measure, graph, group, row, scores.widths[graph, row], f"{mean:.4f}", count, *regrets])
+    header = ["measure", "graph", "group", "row", "columns", "mean", "trainings", "regret_64_columns"]
+    return csv_text([*header, "regret_any_width"], lines)
 
 
 def _order(graph: str) -> tuple[int, str]:

@@ -141,6 +141,7 @@ def write_table(build: tables.Build, made: Made) -> list[Path]:
     table = build(made.options, made.results)
     notes = [QUICK_NOTE, "", *table.notes] if made.options.quick and made.records else table.notes
     coverage = _coverage(made) if made.records and not made.options.quick else []
+    notes = [*notes, "", f"Written by `dssl reproduce {made.name}`."]
     table = replace(table, notes=notes, remarks=[*table.remarks, *made.failed, *coverage, *_time(made.records)])
     written = made.write(table.markdown(), table.csv())
     if table.cells:
@@ -172,8 +173,9 @@ def write_regret(made: Made) -> list[Path]:
     notes = [
         "Mean / largest number of points behind the best row, over graphs. Linear probe (strength and scaling by "
         "validation), random splits with the given training labels and 20% validation; links are ranked by a logistic "
-        "regression on pairs against degree-matched negatives, clusters by k-means. Records: `runs/`; every value: "
-        "`regret.csv`.",
+        f"regression on pairs against degree-matched negatives (the mean of {regret.DRAWS} draws of held-out links on "
+        f"graphs with fewer than {regret.FEW_LINKS:,} links), clusters by k-means. Records: `runs/`; every value, with "
+        "its number of trainings: `regret.csv`. Written by `dssl reproduce regret`.",
         "",
         f"{len(made.records)} records, {trained} of them trainings.",
     ]
