@@ -86,6 +86,26 @@ def open_columns(path: Path, *, header: bool | None, wanted: Sequence[str] = (),
     return TextColumns(path, kind, header=header, wanted=wanted, edges=edges)
 
 
+def without_views(table: pa.Table) -> pa.Table:
+    """Return a table whose string views, the text of polars, are plain text: Arrow computes little with views."""
+    types = [_without_views(field.type) for field in table.schema]
+    if types == table.schema.types:
+        return table
+    columns = [column.cast(kind) for column, kind in zip(table.columns, types, strict=True)]
+    return pa.table(columns, names=table.column_names)
+
+
+def _without_views(kind: pa.DataType) -> pa.DataType:
+    if kind == pa.string_view():
+        return pa.large_string()
+    if pa.types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, _without_views(kind.value_type), kind.ordered)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        inner = _without_views(kind.value_type)
+        return kind if inner == kind.value_type else pa.large_list(inner)
+    return kind
+
+
 class FrameColumns:
     """A table in memory.
 
@@ -168,14 +188,14 @@ class ParquetColumns:
         """Give some columns in blocks of so many rows."""
         try:
             for batch in self._file.iter_batches(batch_size=rows, columns=list(columns)):
-                yield pa.Table.from_batches([batch])
+                yield without_views(pa.Table.from_batches([batch]))
         except (pa.ArrowException, OSError) as error:
             raise GraphError(f"{self.title} cannot be read ({one_line(error)}); write it again") from None
 
     def read(self, types: Mapping[str, pa.DataType], columns: Sequence[str] | None = None) -> pa.Table:  # noqa: ARG002
         """Give the whole table, or some of its columns."""
         try:
-            return self._file.read(columns=None if columns is None else list(columns))
+            return without_views(self._file.read(columns=None if columns is None else list(columns)))
         except (pa.ArrowException, OSError) as error:
             raise GraphError(f"{self.title} cannot be read ({one_line(error)}); write it again") from None
 

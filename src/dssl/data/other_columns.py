@@ -43,13 +43,24 @@ def possible_labels(table: pa.Table, names: Sequence[str]) -> tuple[Change, ...]
     """Return a note for each feature column that may be the label: few different values, most rows without one."""
     found = []
     for name in names:
-        if name not in table.column_names or pa.types.is_nested(table[name].type):
+        if name not in table.column_names or pa.types.is_nested(table[name].type) or pa.types.is_null(table[name].type):
             continue
         values = table[name]
         values = pc.if_else(pc.equal(values, ""), None, values) if is_text(values.type) else values
         if 2 * values.null_count > len(values) and 2 <= pc.count_distinct(values).as_py() <= FEW_CLASSES:
             option = f"--label-column {shlex.quote(name)}"
             found.append(Change(f"feature column may be the label: {name!r} ({option})", 1))
+    return tuple(found)
+
+
+def possible_dates(table: pa.Table, names: Sequence[str]) -> tuple[Change, ...]:
+    """Return a note for each text column of dates, which pandas reads from CSV as text, by its first rows."""
+    found = []
+    for name in names:
+        values = plain(table[name].slice(0, SAMPLE), name) if name in table.column_names else pa.nulls(0)
+        if is_text(values.type) and _role(pc.if_else(pc.equal(values, ""), None, values)) == "time":
+            option = f"--column {shlex.quote(name)}=date"
+            found.append(Change(f"text column may hold dates: {name!r} ({option})", 1))
     return tuple(found)
 
 

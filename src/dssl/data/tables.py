@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dssl.config.schema import ReadOptions
-from dssl.data.columns import Columns, FrameColumns, ParquetColumns, choose_column, ending, open_columns
+from dssl.data.columns import (
+    Columns,
+    FrameColumns,
+    ParquetColumns,
+    choose_column,
+    ending,
+    open_columns,
+    without_views,
+)
 from dssl.data.convert import checked_matrix, from_scipy
 from dssl.data.edge_list import (
     counted,
@@ -33,7 +41,7 @@ from dssl.data.edge_list import (
 )
 from dssl.data.feature_blocks import LONG, encode_blocks
 from dssl.data.graphml import read_graphml
-from dssl.data.other_columns import possible_labels, unused_columns
+from dssl.data.other_columns import possible_dates, possible_labels, unused_columns
 from dssl.data.standard_input import STDIN
 from dssl.data.times import Keep, Times
 from dssl.errors import GraphError
@@ -141,7 +149,7 @@ def from_tables(
 def as_table(value: Any, title: str) -> pa.Table:
     """Return a table in memory as an Arrow table, or refuse it."""
     try:
-        return value if isinstance(value, pa.Table) else pa.table(value)
+        return without_views(value if isinstance(value, pa.Table) else pa.table(value))
     except (TypeError, ValueError, pa.ArrowException) as error:
         text = " ".join(str(error).split())[:160]
         raise GraphError(f"{title} ({type(value).__name__}) is not a table: {text}; give a DataFrame") from None
@@ -285,6 +293,8 @@ def read_node_table(nodes: Columns, options: ReadOptions, encoding: Encoding | N
         raise GraphError(f"{nodes.title}: {error}") from None
     names_of_classes = classes if y is not None else None
     notes = tuple(Change(f"column left out: {column.name!r}, {column.note}", 1) for column in fitted.ignored)
+    if encoding is None:
+        notes += possible_dates(table, [name for name in chosen if name not in kinds])
     if label is None:
         free = () if encoding is not None or options.feature_columns is not None else chosen
         notes += possible_labels(table, free)
