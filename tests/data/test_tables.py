@@ -283,6 +283,15 @@ def test_dates_as_text_are_named_and_can_be_read_as_dates() -> None:
         from_tables(edges, nodes.assign(joined="soon"), column_types={"joined": "date"})
 
 
+def test_numbers_next_to_marks_of_missing_values_are_named(tmp_path: Path) -> None:
+    edges = write(tmp_path, "e.csv", "source,target\n0,1\n1,2\n")
+    nodes = write(tmp_path, "n.csv", "id,age,size,city,fee\n0,3.5,?,-,NA\n1,None,1,Rome,4\n2,,2,Rome,5\n")
+    assert [str(change) for change in load(edges, nodes=nodes).history] == [
+        "1 text column may hold numbers: 'age' (leave cells empty in place of 'None')",
+        "1 text column may hold numbers: 'size' (leave cells empty in place of '?')",
+    ]
+
+
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table, dict])
 def test_tables_in_memory(kind):
     graph = from_tables(kind(EDGES), kind(PEOPLE), name="people")

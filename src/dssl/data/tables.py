@@ -41,7 +41,7 @@ from dssl.data.edge_list import (
 )
 from dssl.data.feature_blocks import LONG, encode_blocks
 from dssl.data.graphml import read_graphml
-from dssl.data.other_columns import possible_dates, possible_labels, unused_columns
+from dssl.data.other_columns import possible_labels, possible_types, unused_columns
 from dssl.data.standard_input import STDIN
 from dssl.data.times import Keep, Times
 from dssl.errors import GraphError
@@ -294,7 +294,7 @@ def read_node_table(nodes: Columns, options: ReadOptions, encoding: Encoding | N
     names_of_classes = classes if y is not None else None
     notes = tuple(Change(f"column left out: {column.name!r}, {column.note}", 1) for column in fitted.ignored)
     if encoding is None:
-        notes += possible_dates(table, [name for name in chosen if name not in kinds])
+        notes += possible_types(table, [name for name in chosen if name not in kinds])
     if label is None:
         free = () if encoding is not None or options.feature_columns is not None else chosen
         notes += possible_labels(table, free)
