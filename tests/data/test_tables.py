@@ -283,6 +283,13 @@ def test_dates_as_text_are_named_and_can_be_read_as_dates() -> None:
         from_tables(edges, nodes.assign(joined="soon"), column_types={"joined": "date"})
 
 
+def test_a_node_table_in_place_of_an_edge_list_gets_a_note(tmp_path: Path) -> None:
+    path = write(tmp_path, "nodes.csv", "id,age\nann,31\nbob,31\n")
+    note = "2 columns, as of a node table, are read as the ends of edges: 'id', 'age' (--source-column)"
+    assert [str(change) for change in load(path).history] == [note]
+    assert load(path, source_column="id").history == ()
+
+
 def test_numbers_next_to_marks_of_missing_values_are_named(tmp_path: Path) -> None:
     edges = write(tmp_path, "e.csv", "source,target\n0,1\n1,2\n")
     nodes = write(tmp_path, "n.csv", "id,age,size,city,fee\n0,3.5,?,-,NA\n1,None,1,Rome,4\n2,,2,Rome,5\n")

@@ -28,6 +28,7 @@ from dssl.data.columns import (
 )
 from dssl.data.convert import checked_matrix, from_scipy
 from dssl.data.edge_list import (
+    EdgeColumns,
     counted,
     edge_columns,
     has_text_ids,
@@ -216,7 +217,8 @@ def _build(
         encoding=table.encoding,
         name=name,
     )
-    notes = (*table.notes, *unused_columns(edges, columns), *_spaced(table.ids), *held_out)
+    notes = (*table.notes, *_like_nodes(columns, options), *unused_columns(edges, columns))
+    notes = (*notes, *_spaced(table.ids), *held_out)
     return graph.replace(history=(*graph.history, *notes)) if notes else graph
 
 
@@ -229,6 +231,13 @@ def _before(edges: Columns, options: ReadOptions) -> tuple[Keep | None, tuple[Ch
     times = Times(edges, options.time_column)
     moment = times.moment(options.until)
     return times.before(moment), (Change(f"edges from {moment.words} on are held out", moment.held_out),)
+
+
+def _like_nodes(columns: EdgeColumns, options: ReadOptions) -> Iterator[Change]:
+    """A note on an edge list whose first column has the name of the ids of a node table."""
+    if options.source_column is None and columns.source.lower() in IDS:
+        ends = f"{columns.source!r}, {columns.target!r}"
+        yield Change(f"columns, as of a node table, are read as the ends of edges: {ends} (--source-column)", 2)
 
 
 def _spaced(ids: pa.Array) -> Iterator[Change]:
