@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -82,6 +83,7 @@ def test_evaluate_and_info(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "accuracy" in done.stdout
     assert "majority" in done.stdout
+    assert re.search(r"\n\d+ random splits, 60/20/20, seed 0; the first has \d+/\d+/\d+ nodes", done.stdout)
     done = call("info", "runs/judged", cwd=folder)
     assert done.returncode == 0, done.stderr
     for part in ("20 nodes", "encoder.dim=4", "embeddings.parquet", "majority", "3 epochs"):
@@ -367,6 +369,12 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], list[str], str]] = {
     "no embeddings": (lambda run: (run / "embeddings.parquet").unlink(), ["embed", "RUN", "-o", "v.csv"], "embeddings"),
     "splits no NumPy": (spoil("splits.npz", "x"), ["evaluate", "RUN"], "splits.npz is damaged"),
     "unfinished": (lambda run: (run / "environment.json").unlink(), ["evaluate", "RUN"], "is an unfinished run"),
+    "saved from Python": (
+        lambda run: [(run / name).unlink() for name in ("environment.json", "graph.json")] and None,
+        ["align", "RUN", "--to", "RUN", "-o", "v.csv"],
+        "is a model that was saved from Python",
+    ),
+    "no folder to align": (shutil.rmtree, ["align", "RUN", "--to", "RUN", "-o", "v.csv"], "is not a run folder"),
     "metrics no JSON": (spoil("metrics.jsonl", "x\n"), ["info", "RUN"], "metrics.jsonl is damaged"),
 }
 

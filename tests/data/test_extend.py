@@ -64,7 +64,7 @@ def test_parts_that_do_not_fit_are_refused() -> None:
     more = {"source": ["d"], "target": ["a"]}
     with pytest.raises(GraphError, match="has no weights, but graph 'graph' has; name their column"):
         dssl.extend(old, more)
-    with pytest.raises(GraphError, match="'d' is new and needs its columns, but no node table is given"):
+    with pytest.raises(GraphError, match="'d' is new and needs its columns, but no node table is given; give one"):
         dssl.extend(old, {**more, "weight": [1.0]})
     plain = dssl.from_tables({"source": ["a"], "target": ["b"]})
     with pytest.raises(GraphError, match="has weights, but graph 'graph' has none"):

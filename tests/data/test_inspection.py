@@ -77,6 +77,12 @@ def test_a_column_that_may_be_the_label_is_named(options: ReadOptions) -> None:
     assert not any("may be the label" in change for change in labelled.changes)
 
 
+def test_an_empty_column_of_a_table_without_labels_is_left_out(options: ReadOptions) -> None:
+    table = Path(str(options.nodes))
+    table.write_text("id,age,empty\n" + "".join(f"{i},{i % 7},\n" for i in range(60)))
+    assert "1 column left out: 'empty', it is empty" in inspect(options).changes
+
+
 def test_lists_of_strings_are_words() -> None:
     tags = [["new", "card"], [], None, ["card"]]
     graph = dssl.from_tables(

@@ -242,6 +242,63 @@ EDGES = {"source": ["b", "a", "a"], "target": ["c", "b", "b"], "weight": [1.0, 2
 PEOPLE = {"id": ["a", "b", "c", "d"], "label": [1, 0, None, 1], "age": [1.0, 2.0, 3.0, 4.0]}
 
 
+def test_polars_holds_text_in_every_role(tmp_path: Path) -> None:
+    categories = {"why": pl.Series(["x", "y"], dtype=pl.Categorical), "paid": ["2024-01-01", "2024-01-02"]}
+    edges = pl.DataFrame({"source": ["a", "b "], "target": ["b", "a"], **categories})
+    nodes = pl.DataFrame(
+        {
+            "id": ["a", "b"],
+            "label": pl.Series(["u", None], dtype=pl.Categorical),
+            "city": pl.Series(["Rome", "Oslo"], dtype=pl.Enum(["Oslo", "Rome"])),
+            "tags": [["red", "big"], ["red"]],
+        }
+    )
+    graph = from_tables(edges, nodes, kind_column="why", time_column="paid", until="2024-01-03", trim=True)
+    assert graph.kind_names == ("x", "y")
+    assert graph.class_names == ("u",)
+    assert graph.feature_names is not None
+    assert graph.feature_names[:3] == ("city=Oslo", "city=Rome", "tags[0]")
+    table = pa.table({"source": ["a", "b"], "target": ["b", "c"], "paid": ["2024-01-01", "2024-01-02"]})
+    pq.write_table(
+        table.cast(pa.schema([(name, pa.string_view()) for name in table.column_names])), tmp_path / "e.parquet"
+    )
+    assert load(tmp_path / "e.parquet", time_column="paid", until="2024-01-02", trim=True).num_nodes == 2
+    assert "'paid' (--time-column)" in str(load(tmp_path / "e.parquet").history[0])
+
+
+def test_dates_as_text_are_named_and_can_be_read_as_dates() -> None:
+    """pandas reads dates from CSV as text; with a zone, too."""
+    edges = {"source": [0, 1], "target": [1, 2]}
+    plain, zoned = (["2024-01-01", None, "2024-03-01"], ["2024-01-01T00:00:00Z", "", "2024-03-01T00:00:00Z"])
+    graphs = []
+    for dates in (plain, zoned):
+        nodes = pd.DataFrame({"id": [0, 1, 2], "joined": dates, "city": ["a", "b", "a"]})
+        assert [str(change) for change in from_tables(edges, nodes).history] == [
+            "1 text column may hold dates: 'joined' (--column joined=date)"
+        ]
+        graphs.append(from_tables(edges, nodes, column_types={"joined": "date"}))
+        assert graphs[-1].history == ()
+    np.testing.assert_array_equal(np.asarray(graphs[0].x), np.asarray(graphs[1].x))
+    with pytest.raises(GraphError, match=r"row 0 .*'soon' is not a date"):
+        from_tables(edges, nodes.assign(joined="soon"), column_types={"joined": "date"})
+
+
+def test_a_node_table_in_place_of_an_edge_list_gets_a_note(tmp_path: Path) -> None:
+    path = write(tmp_path, "nodes.csv", "id,age\nann,31\nbob,31\n")
+    note = "2 columns, as of a node table, are read as the ends of edges: 'id', 'age' (--source-column)"
+    assert [str(change) for change in load(path).history] == [note]
+    assert load(path, source_column="id").history == ()
+
+
+def test_numbers_next_to_marks_of_missing_values_are_named(tmp_path: Path) -> None:
+    edges = write(tmp_path, "e.csv", "source,target\n0,1\n1,2\n")
+    nodes = write(tmp_path, "n.csv", "id,age,size,city,fee\n0,3.5,?,-,NA\n1,None,1,Rome,4\n2,,2,Rome,5\n")
+    assert [str(change) for change in load(edges, nodes=nodes).history] == [
+        "1 text column may hold numbers: 'age' (leave cells empty in place of 'None')",
+        "1 text column may hold numbers: 'size' (leave cells empty in place of '?')",
+    ]
+
+
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table, dict])
 def test_tables_in_memory(kind):
     graph = from_tables(kind(EDGES), kind(PEOPLE), name="people")

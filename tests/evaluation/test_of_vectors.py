@@ -56,6 +56,8 @@ def test_a_link_predictor_ranks_pairs_of_ids(graph: Graph) -> None:
     assert model.scores([]).shape == (0,)
     with pytest.raises(DsslError, match="no node with the id 'x'"):
         model.scores([("x", "n1")])
+    with pytest.raises(DsslError, match="not pairs of ids; give a list such as"):
+        model.scores(["n0", "n1"])  # type: ignore[list-item]
     with pytest.raises(DsslError, match="use one of uniform, degree"):
         dssl.link_predictor(VALUES, graph, negatives="none")
 

@@ -87,6 +87,8 @@ def test_columns_name_the_words_of_a_direction() -> None:
     columns = found.columns(0, names, count=3)
     assert [name for name, _ in columns] == [f"word {i}" for i in np.argsort(-np.abs(found.loadings[:, 0]))[:3]]
     assert found.columns(0)[0][0].isdigit()
+    assert repr(found).startswith(f"HomophilySpectrum({found.num_significant} directions above chance (")
+    assert len(repr(found)) < 100
 
 
 def test_a_graph_without_links_has_a_spectrum_of_zeros_and_one_without_features_is_refused() -> None:

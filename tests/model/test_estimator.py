@@ -143,6 +143,15 @@ def test_a_graph_without_features_gets_some_from_its_links(structure: str, tmp_p
             model.transform(other)
 
 
+def test_positions_and_roles_of_a_graph_without_features_are_not_those_of_one_with_them() -> None:
+    graph = two_blocks().replace(x=None, feature_names=None)
+    model = small(features="topics", epochs=1).fit(graph)
+    grown = two_blocks(20).replace(x=None, feature_names=None)
+    assert model.transform(grown).shape == (20, 4)
+    with pytest.raises(GraphError, match="has 3 feature columns, but the model was fitted on a graph without"):
+        model.transform(two_blocks())
+
+
 @pytest.mark.parametrize("kind", ["dense", "sparse", "on disk"])
 def test_rows_of_features_are_scaled_in_training_and_ever_after(kind: str, tmp_path: Path) -> None:
     graph = two_blocks()

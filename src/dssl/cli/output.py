@@ -279,7 +279,8 @@ def _splits_line(result: Mapping[str, Any]) -> str:
     if not splits:
         return ""
     sizes = "/".join(f"{size:,}" for size in splits["sizes"][0])
-    text = f"{splits['origin']}: {splits['count']}, the first of {sizes} nodes"
+    count = f"{splits['count']} "
+    text = ("" if splits["origin"].startswith(count) else count) + f"{splits['origin']}; the first has {sizes} nodes"
     most = max(splits["left_out"])
     return text if not most else f"{text}; up to {most:,} labelled nodes are in no part"
 

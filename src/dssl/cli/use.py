@@ -186,7 +186,9 @@ def align(
 
     if moved is not None:
         check_ending(moved, (".parquet", ".csv"))
-    first, second = (read_embeddings(path) if path.is_dir() else Embeddings.load(path) for path in (new, old))
+    first, second = (
+        Embeddings.load(path) if path.suffix and not path.is_dir() else read_embeddings(path) for path in (new, old)
+    )
     aligned, drift = alignment.align(first, second, limit=limit)
     aligned.save(out)
     if moved is not None:

@@ -70,7 +70,7 @@ class GraphSettings(ReadOptions):
         False, "Whether each row of features is divided by its L1 norm, as for word counts.", scope=Scope.MODEL
     )
     structure: Literal["auto", "degree", "svd", "identity"] = setting(
-        "auto", "Features computed from the edges if the nodes have none.", scope=Scope.MODEL
+        "auto", "Features computed from the edges if the nodes have none and features = raw.", scope=Scope.MODEL
     )
     structure_dim: int = setting(64, "Number of features computed from the edges.", ge=1, scope=Scope.MODEL)
 

@@ -95,6 +95,26 @@ def open_columns(path: Path, *, header: bool | None = True, wanted: Sequence[str
     return TextColumns(path, kind, header=header, wanted=wanted, edges=edges)
 
 
+def without_views(table: pa.Table) -> pa.Table:
+    """Return a table whose string views, the text of polars, are plain text: Arrow computes little with views."""
+    types = [_without_views(field.type) for field in table.schema]
+    if types == table.schema.types:
+        return table
+    columns = [column.cast(kind) for column, kind in zip(table.columns, types, strict=True)]
+    return pa.table(columns, names=table.column_names)
+
+
+def _without_views(kind: pa.DataType) -> pa.DataType:
+    if kind == pa.string_view():
+        return pa.large_string()
+    if pa.types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, _without_views(kind.value_type), kind.ordered)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        inner = _without_views(kind.value_type)
+        return kind if inner == kind.value_type else pa.large_list(inner)
+    return kind
+
+
 class _TypedColumns:
     """What tables with types have in common: ids are read as they are, and rows have a number but no line."""
 
@@ -132,7 +152,7 @@ class FrameColumns(_TypedColumns):
     def __init__(self, value: Any, title: str) -> None:
         self.title = title
         try:
-            table = value if isinstance(value, pa.Table) else pa.table(value)
+            table = without_views(value if isinstance(value, pa.Table) else pa.table(value))
         except (TypeError, ValueError, pa.ArrowException) as error:
             text = one_line(error)
             raise GraphError(f"{title} ({type(value).__name__}) is not a table: {text}; give a DataFrame") from None
@@ -182,12 +202,12 @@ class ParquetColumns(_TypedColumns):
         """Give some columns in blocks of so many rows."""
         with self._readable():
             for batch in self._file.iter_batches(batch_size=rows, columns=list(columns)):
-                yield pa.Table.from_batches([batch])
+                yield without_views(pa.Table.from_batches([batch]))
 
     def read(self, types: Mapping[str, pa.DataType], columns: Sequence[str] | None = None) -> pa.Table:  # noqa: ARG002
         """Give the whole table, or some of its columns."""
         with self._readable():
-            return self._file.read(columns=None if columns is None else list(columns))
+            return without_views(self._file.read(columns=None if columns is None else list(columns)))
 
     @contextmanager
     def _readable(self) -> Iterator[None]:

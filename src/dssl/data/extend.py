@@ -94,10 +94,13 @@ def _extended(graph: Graph, edges: Columns, nodes: Columns | None, options: Read
     at = known.add(ends) if ends is not None else np.empty(0, np.int32)
     if graph.x is not None and len(known) > named:
         unknown = ends[int(np.flatnonzero(at >= named)[0])].as_py()
-        where = "no node table is given" if nodes is None else f"it is not in {nodes.title}"
+        where = (
+            "no node table is given; give one with nodes"
+            if nodes is None
+            else f"it is not in {nodes.title}; add it there"
+        )
         raise GraphError(
-            f"{edges.title}: the node {unknown!r} is new and needs its columns, but {where}; add it there, or remove "
-            "its edges"
+            f"{edges.title}: the node {unknown!r} is new and needs its columns, but {where}, or remove its edges"
         )
     num_nodes, old = len(known), graph.num_nodes
     upper = slice(None) if graph.directed else graph.sources() <= graph.indices

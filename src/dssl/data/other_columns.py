@@ -17,6 +17,7 @@ from dssl.graph.column_fit import is_text, kind_of, plain
 SAMPLE = 1000  # rows that decide the role of a column
 MOST_SHOWN = 5
 FEW_CLASSES = 20  # different values of a column up to which it may be the label
+MARKS = ("na", "n/a", "nan", "null", "none", "-", "?", ".", "missing", "unknown")  # of missing numbers
 FEW = 50  # different values of a sample up to which a column may be the kind of edges
 
 
@@ -43,13 +44,34 @@ def possible_labels(table: pa.Table, names: Sequence[str]) -> tuple[Change, ...]
     """Return a note for each feature column that may be the label: few different values, most rows without one."""
     found = []
     for name in names:
-        if name not in table.column_names or pa.types.is_nested(table[name].type):
+        if name not in table.column_names or pa.types.is_nested(table[name].type) or pa.types.is_null(table[name].type):
             continue
         values = plain(table[name], name)
         values = pc.if_else(pc.equal(values, ""), None, values) if is_text(values.type) else values
         if 2 * values.null_count > len(values) and 2 <= len(values.drop_null().unique()) <= FEW_CLASSES:
             option = f"--label-column {shlex.quote(name)}"
             found.append(Change(f"feature column may be the label: {name!r} ({option})", 1))
+    return tuple(found)
+
+
+def possible_types(table: pa.Table, names: Sequence[str]) -> tuple[Change, ...]:
+    """Return a note for each text column of dates, or of numbers and marks such as ?, by its first rows.
+
+    pandas reads dates from CSV as text. Marks such as NA are empty cells in a CSV file, but others are not.
+    """
+    found = []
+    for name in names:
+        values = plain(table[name].slice(0, SAMPLE), name) if name in table.column_names else pa.nulls(0)
+        if not is_text(values.type):
+            continue
+        known = pc.if_else(pc.equal(values, ""), None, values).drop_null()
+        marked = pc.is_in(pc.utf8_lower(pc.utf8_trim_whitespace(known)), pa.array(MARKS, known.type))
+        if _role(known) == "time":
+            option = f"--column {shlex.quote(name)}=date"
+            found.append(Change(f"text column may hold dates: {name!r} ({option})", 1))
+        elif pc.any(marked).as_py() and _role(known.filter(pc.invert(marked))) == "weight":
+            mark = known.filter(marked)[0].as_py()
+            found.append(Change(f"text column may hold numbers: {name!r} (leave cells empty in place of {mark!r})", 1))
     return tuple(found)
 
 

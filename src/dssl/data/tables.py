@@ -17,9 +17,17 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dssl.config.schema import ReadOptions
-from dssl.data.columns import Columns, FrameColumns, ParquetColumns, choose_column, ending, open_columns
+from dssl.data.columns import (
+    Columns,
+    FrameColumns,
+    ParquetColumns,
+    choose_column,
+    ending,
+    open_columns,
+)
 from dssl.data.convert import checked_matrix, from_scipy
 from dssl.data.edge_list import (
+    EdgeColumns,
     counted,
     edge_columns,
     has_text_ids,
@@ -33,7 +41,7 @@ from dssl.data.edge_list import (
 )
 from dssl.data.feature_blocks import LONG, encode_blocks
 from dssl.data.graphml import read_graphml
-from dssl.data.other_columns import possible_labels, unused_columns
+from dssl.data.other_columns import possible_labels, possible_types, unused_columns
 from dssl.data.standard_input import STDIN
 from dssl.data.text import one_line
 from dssl.data.times import Keep, Times
@@ -195,7 +203,8 @@ def _build(
         encoding=table.encoding,
         name=name,
     )
-    notes = (*table.notes, *unused_columns(edges, columns), *_spaced(table.ids), *held_out)
+    notes = (*table.notes, *_like_nodes(columns, options), *unused_columns(edges, columns))
+    notes = (*notes, *_spaced(table.ids), *held_out)
     return graph.replace(history=(*graph.history, *notes)) if notes else graph
 
 
@@ -208,6 +217,13 @@ def _before(edges: Columns, options: ReadOptions) -> tuple[Keep | None, tuple[Ch
     times = Times(edges, options.time_column)
     moment = times.moment(options.until)
     return times.before(moment), (Change(f"edges from {moment.words} on are held out", moment.held_out),)
+
+
+def _like_nodes(columns: EdgeColumns, options: ReadOptions) -> Iterator[Change]:
+    """A note on an edge list whose first column has the name of the ids of a node table."""
+    if options.source_column is None and columns.source.lower() in IDS:
+        ends = f"{columns.source!r}, {columns.target!r}"
+        yield Change(f"columns, as of a node table, are read as the ends of edges: {ends} (--source-column)", 2)
 
 
 def _spaced(ids: pa.Array) -> Iterator[Change]:
@@ -272,8 +288,11 @@ def read_node_table(nodes: Columns, options: ReadOptions, encoding: Encoding | N
     except GraphError as error:
         raise GraphError(f"{nodes.title}: {error}") from None
     notes = tuple(Change(f"column left out: {column.name!r}, {column.note}", 1) for column in fitted.ignored)
-    if label is None and encoding is None and options.feature_columns is None:
-        notes += possible_labels(table, chosen)
+    if encoding is None:
+        notes += possible_types(table, [name for name in chosen if name not in kinds])
+    if label is None:
+        free = () if encoding is not None or options.feature_columns is not None else chosen
+        notes += possible_labels(table, free)
     found = NodeTable(ids, y=y, class_names=None if y is None else classes, notes=notes)
     return found if x is None else replace(found, x=x, feature_names=names, encoding=fitted)
 

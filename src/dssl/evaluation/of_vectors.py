@@ -122,6 +122,9 @@ def _new_pairs(pairs: Sequence[tuple[Any, Any]], graph: Graph) -> NDArray[np.int
 
 def _positions(pairs: Sequence[tuple[Any, Any]], graph: Graph) -> NDArray[np.int64]:
     """Positions of the ends of pairs of ids, shape ``(M, 2)``."""
+    given: Sequence[Any] = pairs
+    if not all(isinstance(pair, (tuple, list, np.ndarray)) and len(pair) == 2 for pair in given):
+        raise DsslError("pairs are not pairs of ids; give a list such as [(first, second)]")
     ends = [graph.positions(pa.array([pair[side] for pair in pairs])) for side in (0, 1)]
     return np.stack(ends, axis=1).astype(np.int64)
 

@@ -105,7 +105,10 @@ def numbers_of(name: str, values: pa.Array) -> NDArray[np.float64]:
 def seconds_of(name: str, values: pa.Array) -> NDArray[np.float64]:
     """Return dates and times as seconds since 1970, missing ones as NaN."""
     if is_text(values.type):
-        values = _parsed(name, values, pa.timestamp("s"), "a date")
+        try:
+            values = texts_of(name, values).cast(pa.timestamp("us", "UTC"))  # dates with a zone
+        except pa.ArrowInvalid:
+            values = _parsed(name, values, pa.timestamp("us"), "a date")
     elif not (pa.types.is_date(values.type) or pa.types.is_timestamp(values.type) or pa.types.is_null(values.type)):
         raise GraphError(f"column {name!r} is of type {values.type}, but was a column of dates before; convert it")
     ticks = values.cast(pa.timestamp("us"), safe=False).cast(pa.int64())

@@ -36,7 +36,7 @@ REGULARISATION = 0.5  # of T, relative to its largest eigenvalue
 SHUFFLES = 2
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class HomophilySpectrum:
     """Directions of meaning, the most informative first, and the similarity of linked nodes in each.
 
@@ -53,6 +53,12 @@ class HomophilySpectrum:
     loadings: Floats
     analysis: Doubles
     synthesis: Doubles
+
+    def __repr__(self) -> str:
+        """The directions above chance in one line, without the arrays."""
+        least, most = self.extent["smallest"], self.extent["largest"]
+        values = f", from {least:+.2f} to {most:+.2f}" if self.num_significant else ""
+        return f"HomophilySpectrum({self.num_significant} directions above chance ({self.chance:.2f}){values})"
 
     @property
     def effective(self) -> Doubles:

@@ -71,7 +71,7 @@ class EmbedderKeywords(Keywords):
             self_loops: Treatment of self loops.
             features: Input of the encoder: topics, positions and roles of the nodes, or the features as they are.
             row_scale: Whether each row of features is divided by its L1 norm, as for word counts.
-            structure: Features computed from the edges if the nodes have none.
+            structure: Features computed from the edges if the nodes have none and features = raw.
             structure_dim: Number of features computed from the edges.
             epochs: Passes over all nodes; 0 leaves the encoder as initialised.
             learning_rate: Step size of Adam.
@@ -188,7 +188,7 @@ class DSSLKeywords(Keywords):
             self_loops: Treatment of self loops.
             features: Input of the encoder: topics, positions and roles of the nodes, or the features as they are.
             row_scale: Whether each row of features is divided by its L1 norm, as for word counts.
-            structure: Features computed from the edges if the nodes have none.
+            structure: Features computed from the edges if the nodes have none and features = raw.
             structure_dim: Number of features computed from the edges.
             epochs: Passes over all nodes; 0 leaves the encoder as initialised.
             learning_rate: Step size of Adam.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from dssl.config.resolve import unused
 from dssl.config.schema import CUSTOM, Config, TrainSettings
-from dssl.errors import ConfigError, RunError
+from dssl.errors import ConfigError, GraphError, RunError
 from dssl.graph import Graph
 from dssl.graph.preparation import Inputs
 from dssl.model import storage
@@ -335,6 +335,11 @@ class Embedder(Parameters):
         return parts, self._prepared(parts, graph)
 
     def _prepared(self, parts: Parts, graph: Graph) -> Graph:
+        if graph.x is not None and self.config.method.traits.features and parts.inputs.structure == "none":
+            raise GraphError(  # positions and roles of a graph without features
+                f"graph {graph.name!r} has {graph.num_features:,} feature columns, but the model was fitted on a graph "
+                "without; fit it again on a graph with these columns"
+            )
         ready = parts.inputs.apply(graph, scale=self.scale(graph))
         return ready if parts.joint is None else parts.joint.prepared(graph, ready)
 

@@ -111,6 +111,11 @@ def _config_text(folder: Path, *, finished: bool) -> str:
             f"{folder} is not a run folder: it has no {CONFIG}; make one with `dssl fit GRAPH --out {folder}`"
         )
     if finished and not is_finished(folder):
+        if (folder / WEIGHTS).is_file() and not (folder / GRAPH).exists():
+            raise RunError(
+                f"{folder} is a model that was saved from Python, not a run; use it with dssl.load_model, or fit with "
+                "`dssl fit`"
+            )
         raise RunError(f"{folder} is an unfinished run; run its `dssl fit` again to complete it")
     return files.read_text(folder / CONFIG, records.AGAIN)
 

@@ -193,6 +193,7 @@
     const shown = count <= (large ? 8 : 6);
     const digits = chart.unit ? 0 : 2;
     const most = chart.most || 1;
+    const ink = (part) => (part > 0.55 ? "--surface" : part > 0.2 ? "--ink" : "--soft");
     const annotations = !shown
       ? []
       : chart.values.flatMap((row, y) =>
@@ -205,7 +206,7 @@
                     y,
                     text: value.toFixed(digits),
                     showarrow: false,
-                    font: { size: 11, color: value > 0.55 * most ? css("--surface") : css("--soft") },
+                    font: { size: 11, color: css(ink(value / most)) },
                   },
                 ],
           ),
