@@ -8,15 +8,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dssl.kernels.compile import compiled, in_threads, row_parts, usable_threads
-
-Indptr = NDArray[np.int64]
-Indices = NDArray[np.int32]
-Floats = NDArray[np.float32]
+from dssl.kernels.compile import Floats, Indices, Indptr, compiled, in_threads, row_parts, usable_threads
 
 RUN = 32  # entries of a row that are sorted by insertion
 LEAST = 1024  # rows that are worth a thread
 WIDE = 8  # columns from which on products are taken by `spmm`
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: the step of SplitMix64
 
 
 @compiled
@@ -201,12 +198,10 @@ def sample_neighbours(
                 arcs[at + e] = begin + e
             continue
         # Floyd's algorithm: `fanout` different numbers below `degree` with `fanout` draws.
-        state = np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(nodes[r] + 1) * np.uint64(
-            0xD1342543DE82EF95
-        )
+        state = np.uint64(seed) * GOLDEN + np.uint64(nodes[r] + 1) * np.uint64(0xD1342543DE82EF95)
         for t in range(fanout):
             bound = degree - fanout + t
-            state = state + np.uint64(0x9E3779B97F4A7C15)
+            state = state + GOLDEN
             drawn = begin + np.int64(mix(state) % np.uint64(bound + 1))
             for s in range(at, at + t):
                 if arcs[s] == drawn:
@@ -309,7 +304,7 @@ def split_links(
                 if i == j:
                     continue
                 low, high = (np.int64(i), j) if i < j else (j, np.int64(i))
-                key = np.uint64(low) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(high)
+                key = np.uint64(low) * GOLDEN + np.uint64(high)
                 out = (mix(mix(key) ^ np.uint64(seed)) & mask) < bound
                 if not out:
                     if turn == 1:

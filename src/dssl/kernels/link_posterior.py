@@ -23,12 +23,9 @@ from scipy import sparse
 
 from dssl.kernels import buffers
 from dssl.kernels._link_posterior_loops import GROUP, PANEL, backward_part, forward_part, scratch_size
-from dssl.kernels.compile import compiled, equal_parts, in_threads
+from dssl.kernels.compile import Floats, Indices, Indptr, compiled, equal_parts, in_threads
 from dssl.kernels.simd import memory
 
-Indptr = NDArray[np.int64]
-Indices = NDArray[np.int32]
-Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 
 PARTS = ((200_000, 4), (4_000_000, 8))  # links from which on rows and columns have so many parts

@@ -9,14 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dssl.kernels.compile import in_threads, row_parts
+from dssl.kernels.compile import Floats, Indices, Indptr, in_threads, row_parts
 from dssl.kernels.simd import ZERO, add_scaled, compiled, long, memory, number, prefetch, short, splat, store_all
-
-Indptr = NDArray[np.int64]
-Indices = NDArray[np.int32]
-Floats = NDArray[np.float32]
 
 AHEAD = 8  # links between the one that is added and the one whose row is prefetched
 FEW = 1_000_000  # multiplications that are not worth a second thread
