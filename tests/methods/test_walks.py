@@ -11,6 +11,7 @@ from dssl import rng
 from dssl.graph import Graph
 from dssl.methods import _walks, table
 from dssl.methods.node2vec import Node2Vec
+from dssl.nn.batches import Sampling
 from tests.graphs import CPU, random_graph
 
 
@@ -186,7 +187,7 @@ def test_windows_do_not_follow_the_first_steps_of_walks() -> None:
     with pytest.MonkeyPatch.context() as patched:
         seeds = []
         patched.setattr(table, "train_walks", lambda *given: seeds.append(int(given[-1])) or (0.0, 1))
-        list(map(method.update, method.batches(graph, batch_size=0, fanout=(), seed=0, epoch=0, device=CPU)))
-        ((_, number),) = method.batches(graph, batch_size=0, fanout=(), seed=0, epoch=0, device=CPU)
+        list(map(method.update, method.batches(graph, Sampling(batch_size=0, fanout=(), seed=0, epoch=0, device=CPU))))
+        ((_, number),) = method.batches(graph, Sampling(batch_size=0, fanout=(), seed=0, epoch=0, device=CPU))
     assert seeds == [rng.integer(number, "pairs")]
     assert number not in seeds

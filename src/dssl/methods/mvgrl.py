@@ -28,7 +28,7 @@ by its largest entry, which is its diagonal for nearly all nodes, and does not n
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal, cast
 
@@ -41,7 +41,7 @@ from dssl.graph import Graph
 from dssl.methods._diffusion import coefficients, diffuse
 from dssl.methods.base import EncoderMethod
 from dssl.nn.augment import shuffle_features
-from dssl.nn.batches import Batch, full_batch, mini_batches
+from dssl.nn.batches import Batch, Sampling, full_batch, mini_batches
 from dssl.nn.encoders import Encoder
 from dssl.nn.heads import Bilinear
 from dssl.nn.losses import infomax
@@ -93,29 +93,16 @@ class MVGRL(EncoderMethod):
         """Find the diffusion of the graph."""
         self._diffused = graph, self._diffuse(graph)
 
-    def batches(
-        self, graph: Graph, *, batch_size: int, fanout: Sequence[int], seed: int, epoch: int, device: torch.device
-    ) -> Iterator[Views]:
+    def batches(self, graph: Graph, sampling: Sampling) -> Iterator[Views]:
         """Give pairs of batches with the same centres: of the graph and of its diffusion."""
         assert self._diffused is not None
-        if not batch_size:
-            (first,) = super().batches(graph, batch_size=0, fanout=fanout, seed=seed, epoch=epoch, device=device)
+        if not sampling.batch_size:
+            (first,) = super().batches(graph, sampling)
             if self._whole is None or self._whole[0] is not first:
-                self._whole = first, (self._looped(first), self._scaled(full_batch(self._diffused[1], device)))
+                self._whole = first, (self._looped(first), self._scaled(full_batch(self._diffused[1], sampling.device)))
             yield self._whole[1]
             return
-        both = (
-            mini_batches(
-                each,
-                batch_size=batch_size,
-                fanout=fanout,
-                layers=self.encoder.hops,
-                seed=seed,
-                epoch=epoch,
-                device=device,
-            )
-            for each in (graph, self._diffused[1])
-        )
+        both = (mini_batches(each, sampling, layers=self.encoder.hops) for each in (graph, self._diffused[1]))
         yield from ((self._looped(first), self._scaled(second)) for first, second in zip(*both, strict=True))
 
     def forward(self, views: Views) -> Tensor:

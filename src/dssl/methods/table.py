@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from dssl.errors import GraphError
 from dssl.graph import Graph
 from dssl.graph.ids import id_keys
 from dssl.methods._walks import Draws, train_walks
+from dssl.nn.batches import Sampling
 from dssl.runtime.scale import IN_MEMORY, Scale
 
 Starts = tuple[NDArray[np.int64], int]
@@ -66,21 +67,13 @@ class TableMethod(nn.Module):
         """Lower the step size linearly."""
         self.rate = self.step_size * max(1 - epoch / max(epochs, 1), 1e-4)
 
-    def batches(
-        self,
-        graph: Graph,
-        *,
-        batch_size: int,
-        fanout: Sequence[int],  # noqa: ARG002
-        seed: int,
-        epoch: int,
-        device: torch.device,  # noqa: ARG002
-    ) -> Iterator[Starts]:
+    def batches(self, graph: Graph, sampling: Sampling) -> Iterator[Starts]:
         """Return start nodes in random order, each once, with the seed of the epoch."""
-        order = rng.stream(seed, "starts", epoch).permutation(graph.num_nodes)
-        number = rng.integer(seed, "walks", epoch) >> 1
-        for begin in range(0, graph.num_nodes, batch_size or graph.num_nodes):
-            yield order[begin : begin + (batch_size or graph.num_nodes)], number
+        order = rng.stream(sampling.seed, "starts", sampling.epoch).permutation(graph.num_nodes)
+        number = rng.integer(sampling.seed, "walks", sampling.epoch) >> 1
+        size = sampling.batch_size or graph.num_nodes
+        for begin in range(0, graph.num_nodes, size):
+            yield order[begin : begin + size], number
 
     def update(self, batch: Starts) -> float:
         """Train the rows on a batch in place, and return the mean loss of its pairs."""

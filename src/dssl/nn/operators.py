@@ -48,9 +48,12 @@ class Operator:
         """The transpose, of the same kind as the matrix."""
         if self.symmetric:
             return self.matrix
-        device = self.matrix.device if isinstance(self.matrix, Tensor) else torch.device("cpu")
-        make = _arrays if device.type == "cpu" else _tensor
-        return make(sparse.csr_array(self._scipy().T), device)
+        return Operator.build(sparse.csr_array(self._scipy().T), symmetric=False, device=self.device).matrix
+
+    @property
+    def device(self) -> torch.device:
+        """Where the matrix is."""
+        return self.matrix.device if isinstance(self.matrix, Tensor) else torch.device("cpu")
 
     def _scipy(self) -> sparse.csr_array:
         if not isinstance(self.matrix, Tensor):
@@ -65,8 +68,7 @@ class Operator:
 
     def take_rows(self, order: Tensor) -> Operator:
         """Return the rows ``order`` of the operator, shape ``(n, M)``."""
-        device = self.matrix.device if isinstance(self.matrix, Tensor) else torch.device("cpu")
-        return Operator.build(self._scipy()[order.cpu().numpy()], symmetric=False, device=device)
+        return Operator.build(self._scipy()[order.cpu().numpy()], symmetric=False, device=self.device)
 
     def dropped(self, rate: float) -> Operator:
         """Return the operator with entries set to zero at random and the others divided by ``1 − rate``."""
@@ -87,8 +89,7 @@ class Operator:
                 f"{rows:,} rows of {columns:,} sparse features would take {size} with their zeros, which a module of "
                 "your own is given; reduce the features, or set train.batch_size"
             )
-        device = self.matrix.device if isinstance(self.matrix, Tensor) else torch.device("cpu")
-        return torch.from_numpy(self._scipy().toarray()).to(device)
+        return torch.from_numpy(self._scipy().toarray()).to(self.device)
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         return cast(Tensor, _Product.apply(dense, self))  # type: ignore[no-untyped-call]
