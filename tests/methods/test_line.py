@@ -71,7 +71,7 @@ def test_links_and_negatives_are_drawn_by_weights() -> None:
     method = LINE(4, negatives=1, step_size=0.1)
     method.prepare(graph, seed=0)
     for table, weights in ((method._links, graph.weights), (method._others, np.array([18.0, 20, 5, 1]) ** 0.75)):
-        drawn = np.bincount(_walks.draw(table.chance, table.alias, 20_000, np.uint64(1)), minlength=len(weights))
+        drawn = np.bincount(_walks.draw(table, 20_000, np.uint64(1)), minlength=len(weights))
         assert chisquare(drawn, 20_000 * weights / weights.sum(dtype=float)).pvalue > 1e-3
 
 

@@ -53,7 +53,7 @@ def test_negatives_are_drawn_by_degree_to_the_three_quarters() -> None:
     graph = Graph.from_edges([0] * 16 + [1], [*range(2, 18), 2], weights=[5.0] * 17)
     method = Node2Vec(2, **PLAIN)
     method.prepare(graph, seed=0)
-    drawn = draw(method.others.chance, method.others.alias, 20_000, np.uint64(1))
+    drawn = draw(method.others, 20_000, np.uint64(1))
     wanted = graph.degrees**0.75 / (graph.degrees**0.75).sum()
     assert chisquare(np.bincount(drawn, minlength=18), 20_000 * wanted).pvalue > 1e-3
 

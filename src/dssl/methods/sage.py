@@ -66,19 +66,17 @@ class UnsupervisedSAGE(EncoderMethod):
         order = rng.stream(seed, "sage", epoch).permutation(graph.num_nodes)
         u, v = partners(graph, order, self.walk_length, rng.integer(seed, "sage walks", epoch))
         table = Draws.of(graph.degrees.astype(np.float64) ** 0.75)
-        drawn = draw(table.chance, table.alias, len(u) * self.negatives, np.uint64(rng.integer(seed, "sage", epoch)))
+        drawn = draw(table, len(u) * self.negatives, np.uint64(rng.integer(seed, "sage", epoch)))
         others = drawn.reshape(len(u), self.negatives)
         if not size:
             (whole,) = super().batches(graph, sampling)
             yield Drawn(whole, *(torch.from_numpy(part).to(device) for part in (u, v, others)))
             return
-        neighbours = rng.integer(seed, "neighbours", epoch) >> 1
+        draws, totals = rng.integer(seed, "neighbours", epoch) >> 1, degrees(graph)
         for begin in range(0, max(len(u), 1), size):
             parts = [distributed.part(part[begin : begin + size]) for part in (u, v, others)]
             centres = np.unique(np.concatenate([part.ravel() for part in parts])) if len(u) else order[:1]
-            batch = sampled_batch(
-                graph, degrees(graph), centres, sampling.fanout, self.encoder.hops, neighbours, device
-            )
+            batch = sampled_batch(graph, totals, centres, sampling.fanout, self.encoder.hops, draws, device)
             places = (torch.from_numpy(np.searchsorted(centres, part)).to(device) for part in parts)
             yield Drawn(batch, *places)
 

@@ -19,8 +19,6 @@ from dssl.nn.batches import Sampling
 from dssl.runtime.scale import IN_MEMORY, Scale
 
 Starts = tuple[NDArray[np.int64], int]
-
-
 AT_ONCE = 10_000  # walks that are held in memory
 
 
@@ -125,12 +123,11 @@ class TableMethod(nn.Module):
     def _find(self, wanted: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return the rows of keys, and whether each key is present."""
         own = self.keys.cpu().numpy()
+        if not len(own):
+            return np.zeros_like(wanted), np.zeros(len(wanted), bool)
         order = np.argsort(own, kind="stable")
-        at = (
-            order[np.searchsorted(own, wanted, sorter=order).clip(max=max(len(own) - 1, 0))] if len(own) else wanted * 0
-        )
-        known = own[at] == wanted if len(own) else np.zeros(len(wanted), bool)
-        return at, known
+        at = order[np.searchsorted(own, wanted, sorter=order).clip(max=len(own) - 1)]
+        return at, own[at] == wanted
 
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *args: Any) -> None:
         # A new module has no rows yet: their number is that of the fitted graph.
@@ -168,16 +165,9 @@ class SkipGram(TableMethod):
         total, count = 0.0, 0
         drawn = np.uint64(rng.integer(seed, "pairs"))  # another stream than that of the walks
         for begin in range(0, len(starts), AT_ONCE):
+            paths = self.paths(starts[begin : begin + AT_ONCE], seed)
             loss, pairs = train_walks(
-                self.paths(starts[begin : begin + AT_ONCE], seed),
-                vectors,
-                contexts,
-                self.others.chance,
-                self.others.alias,
-                self.window,
-                self.negatives,
-                self.rate,
-                drawn,
+                paths, vectors, contexts, self.others, self.window, self.negatives, self.rate, drawn
             )
             total, count = total + loss, count + pairs
         return total, count
