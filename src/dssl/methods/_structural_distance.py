@@ -46,11 +46,6 @@ def degree_sequences(graph: Graph, layers: int) -> tuple[Ints, Ints, Ints]:
     return _rings(graph.indptr, graph.indices, layers)
 
 
-def distances(sequences: tuple[Ints, Ints, Ints], layers: int, first: Ints, second: Ints) -> NDArray[np.float64]:
-    """f_k of pairs, shape ``(P, layers)``; infinite from the ring on that one of the two does not have."""
-    return _distances(*sequences, layers, first, second)
-
-
 @compiled
 def _rings(indptr: Ints, indices: NDArray[np.int32], layers: int) -> tuple[Ints, Ints, Ints]:
     n = indptr.shape[0] - 1
@@ -115,9 +110,9 @@ def _warping(a: Ints, how_a: Ints, b: Ints, how_b: Ints) -> float:
 
 
 @compiled
-def _distances(
-    pointers: Ints, degrees: Ints, counts: Ints, layers: int, first: Ints, second: Ints
-) -> NDArray[np.float64]:
+def distances(sequences: tuple[Ints, Ints, Ints], layers: int, first: Ints, second: Ints) -> NDArray[np.float64]:
+    """f_k of pairs, shape ``(P, layers)``; infinite from the ring on that one of the two does not have."""
+    pointers, degrees, counts = sequences
     out = np.full((first.shape[0], layers), np.inf)
     for e in range(first.shape[0]):
         total = 0.0

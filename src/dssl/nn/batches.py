@@ -72,6 +72,12 @@ class Batch:
         count = self.num_centres
         return replace(self, x=self.x[:count], averages=self.averages[:count], nodes=self.nodes[:count])
 
+    @property
+    def ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Positions in the whole graph of both ends of each link, in the order of ``adjacency.data``, ``(A,)``."""
+        coo = self.adjacency.tocoo(copy=False)
+        return self.nodes[coo.row], self.nodes[coo.col]
+
     @cached_property
     def gcn(self) -> Operator:
         """S = D̂^−½ (A + I) D̂^−½, with I times the weight of a loop."""

@@ -20,7 +20,6 @@ from dssl.nn.batches import Batch
 from dssl.nn.operators import Operator, attention
 from dssl.runtime import distributed
 
-NAMES = ("gcn", "gat", "sage", "gin", "mlp", "hops")
 # An effective rank of a quarter of the vector's length counts as healthy. Fewer features than that cannot give it by
 # themselves; the activation can if hidden values are normalised (Minesweeper, 7 features, 64 columns: effective rank
 # 21.3 instead of 13.0, at the same accuracy).
@@ -299,6 +298,10 @@ class Hops(Encoder):
         return parts
 
 
+STACKS: dict[str, type[Stack]] = {"gcn": GCN, "gat": GAT, "sage": SAGE, "gin": GIN, "mlp": MLP}
+NAMES = (*STACKS, "hops")
+
+
 class Wrapped(Encoder):
     """Any user-supplied module with the signature ``module(x, edge_index)``, as PyG's models have.
 
@@ -394,7 +397,6 @@ def build(
             batch_norm=batch_norm,
             high_pass=high_pass,
         )
-    stacks: dict[str, type[Stack]] = {"gcn": GCN, "gat": GAT, "sage": SAGE, "gin": GIN, "mlp": MLP}
-    if name not in stacks:
+    if name not in STACKS:
         raise ConfigError(f"encoder {name!r} is unknown; choose one of {', '.join(NAMES)}{nearest(name, NAMES)}")
-    return stacks[name](sizes, dropout=dropout, batch_norm=bool(batch_norm))
+    return STACKS[name](sizes, dropout=dropout, batch_norm=bool(batch_norm))
