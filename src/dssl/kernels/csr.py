@@ -219,19 +219,14 @@ def sample_neighbours(
 
 @compiled
 def _sum_rows(
-    begin: int, end: int, indptr: Indptr, indices: Indices, weights: Floats, dense: Floats, out: Floats
+    begin: int, end: int, indptr: Indptr, indices: Indices, weights: Floats, step: int, dense: Floats, out: Floats
 ) -> None:
-    weighted = weights.shape[0] > 0
+    """The weight of a link is ``step`` places after that of the link before: 0 for a weight that all share."""
     for i in range(begin, end):
         for e in range(indptr[i], indptr[i + 1]):
-            j = indices[e]
-            if weighted:
-                weight = weights[e]
-                for c in range(dense.shape[1]):
-                    out[i, c] += weight * dense[j, c]
-            else:
-                for c in range(dense.shape[1]):
-                    out[i, c] += dense[j, c]
+            j, weight = indices[e], weights[e * step]
+            for c in range(dense.shape[1]):
+                out[i, c] += weight * dense[j, c]
 
 
 def sum_neighbours(indptr: Indptr, indices: Indices, weights: Floats | None, dense: Floats) -> Floats:
@@ -245,9 +240,9 @@ def sum_neighbours(indptr: Indptr, indices: Indices, weights: Floats | None, den
     if dense.shape[1] >= WIDE and dense.dtype == np.float32:
         spmm(indptr, indices, weights, dense, out, threads=usable_threads())
         return out
-    given = np.empty(0, np.float32) if weights is None else weights
+    given = np.ones(1, np.float32) if weights is None else weights
     parts = row_parts(indptr, usable_threads(), least=LEAST)
-    in_threads(_sum_rows, parts, indptr, indices, given, dense, out)
+    in_threads(_sum_rows, parts, indptr, indices, given, int(weights is not None), dense, out)
     return out
 
 

@@ -49,16 +49,12 @@ def clustering(indptr: Indptr, indices: Indices, seed: int) -> Floats:
 
 
 @compiled
-def _largest_neighbour(indptr: Indptr, indices: Indices, values: Floats, out: Floats) -> None:
+def largest_neighbour(indptr: Indptr, indices: Indices, values: Floats) -> Floats:
+    """Largest value of a node's neighbours, shape ``(N,)``; 0 without neighbours. Values are not negative."""
+    out = np.zeros(indptr.size - 1, np.float32)
     for i in range(out.shape[0]):
         for e in range(indptr[i], indptr[i + 1]):
             value = values[indices[e]]
             if value > out[i]:
                 out[i] = value
-
-
-def largest_neighbour(indptr: Indptr, indices: Indices, values: Floats) -> Floats:
-    """Largest value of a node's neighbours, shape ``(N,)``; 0 without neighbours. Values are not negative."""
-    out = np.zeros(indptr.size - 1, np.float32)
-    _largest_neighbour(indptr, indices, values, out)
     return out

@@ -75,7 +75,7 @@ class EncoderMethod(nn.Module):
         """
         if self.training:
             self.record(weight, embedding, {"loss": loss, **terms})
-        return loss * distributed.share(weight) if distributed.world() > 1 else loss
+        return loss * distributed.share(weight)
 
     def record(self, weight: int, embedding: Tensor, values: dict[str, Tensor | float]) -> None:
         """Add values of a batch of ``weight`` centres, and the effective rank of their embedding, to the epoch's."""

@@ -211,7 +211,7 @@ class GREET(EncoderMethod):
         linked = cosines(h, centre.index_select(0, arcs), neighbour.index_select(0, arcs))
         loss = pivot_ranking(weights.index_select(0, arcs), linked, cosines(h, *pairs), *self.margins)
         self._ranking.add(count, {"ranking": float(loss.detach())})
-        return loss * distributed.share(count) if distributed.world() > 1 else loss
+        return loss * distributed.share(count)
 
     def after_epoch(self) -> dict[str, float]:
         """Return the record of the epoch: the contrast is its loss."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TypeVar, cast
 
 import numpy as np
@@ -146,8 +146,7 @@ class Loader:
     """The batches of each epoch; the batch of the whole graph and its averages are computed once and kept."""
 
     def __init__(self) -> None:
-        self._whole: tuple[Graph, Batch] | None = None
-        self._averages: tuple[Graph, NDArray[np.float32]] | None = None
+        self._whole, self._averages = lru_cache(maxsize=1)(full_batch), lru_cache(maxsize=1)(hop_features)
 
     def epoch(self, graph: Graph, sampling: Sampling, *, layers: int, averages: int = 0) -> Iterator[Batch]:
         """Return the whole graph at once for a ``batch_size`` of 0, and otherwise prefetched `mini_batches`.
@@ -160,15 +159,11 @@ class Loader:
                 computed before the first batch, for dense features.
         """
         if not sampling.batch_size:
-            if self._whole is None or self._whole[0] is not graph:
-                self._whole = graph, full_batch(graph, sampling.device)
-            yield self._whole[1]
+            yield self._whole(graph, sampling.device)
             return
         table = None
         if averages and isinstance(graph.x, np.ndarray):
-            if self._averages is None or self._averages[0] is not graph:
-                self._averages = graph, hop_features(graph, averages)
-            table, layers = self._averages[1], 0
+            table, layers = self._averages(graph, averages), 0
         yield from prefetched(mini_batches(graph, sampling, layers=layers, averages=table))
 
 

@@ -62,10 +62,7 @@ def unit_vectors(
 
 
 class Center(nn.Module):
-    """Subtract the mean of the batch's centres, of all processes; outside training, the running mean.
-
-    In an epoch each node is a centre once; as a neighbour it is sampled the more often the more links it has.
-    """
+    """Subtract the mean of the centres of all processes, as `BatchNorm` does; outside training, the running mean."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
