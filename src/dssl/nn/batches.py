@@ -7,6 +7,7 @@ neighbours alone, and nothing else is sampled.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -168,7 +169,7 @@ class Loader:
 
 
 def prefetched(batches: Iterator[_Item]) -> Iterator[_Item]:
-    """Prepare the next batch in a thread while the current one is in use: the same ones, in the same order.
+    """Prepare the next two batches in a thread while the current one is in use: the same ones, in the same order.
 
     An error in the thread is raised where its batch would have come. When the iterator is closed, so is the thread.
 
@@ -178,13 +179,15 @@ def prefetched(batches: Iterator[_Item]) -> Iterator[_Item]:
     >>> list(prefetched(iter("abc")))
     ['a', 'b', 'c']
     """
-    end = object()
-    with ThreadPoolExecutor(1, "dssl batches") as thread:
-        waiting = thread.submit(next, batches, end)
-        while (item := waiting.result()) is not end:
-            waiting = thread.submit(next, batches, end)
+    end, thread = object(), ThreadPoolExecutor(1, "dssl batches")
+    waiting = deque(thread.submit(next, batches, end) for _ in range(2))
+    try:
+        while (item := waiting.popleft().result()) is not end:
+            waiting.append(thread.submit(next, batches, end))
             yield cast(_Item, item)
             del item  # otherwise it stays in memory while the next one is awaited
+    finally:
+        thread.shutdown(cancel_futures=True)
 
 
 def mini_batches(
