@@ -18,6 +18,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -30,7 +31,7 @@ from dssl.errors import ConfigError, RunError
 from dssl.graph import Graph
 from dssl.kernels import buffers
 from dssl.methods import InPlaceMethod, Method
-from dssl.nn.batches import ALL
+from dssl.nn.batches import ALL, Sampling
 from dssl.runtime import distributed
 from dssl.runtime.processes import threads
 from dssl.runtime.scale import IN_MEMORY, Scale
@@ -100,6 +101,7 @@ def train(
     distributed.start_alike(method)
     if distributed.world() > 1 and not batch_size:  # all centres at once, with all neighbours, split like any batch
         batch_size, fanout = graph.num_nodes, (ALL,)
+    sampling = Sampling(batch_size=batch_size, fanout=fanout, seed=seed, epoch=0, device=device)
     parameters = [p for p in method.parameters() if p.requires_grad]
     optimizer = torch.optim.Adam(parameters, lr=learning_rate, weight_decay=weight_decay)
     done, plateau = 0, Plateau(patience, tolerance)
@@ -111,9 +113,7 @@ def train(
             method.train()
             steps.before_epoch(done, epochs)
             with rng.seeded(seed, "train", done, *([distributed.rank()] if distributed.rank() else [])):
-                for batch in steps.batches(
-                    graph, batch_size=batch_size, fanout=fanout, seed=seed, epoch=done, device=device
-                ):
+                for batch in steps.batches(graph, replace(sampling, epoch=done)):
                     if isinstance(method, InPlaceMethod):
                         _finite(method.update(batch), done)
                     else:

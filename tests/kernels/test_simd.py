@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dssl.kernels.simd import (
+    add_scaled,
     compiled,
     exp,
     fma,
@@ -15,6 +16,7 @@ from dssl.kernels.simd import (
     memory,
     splat,
     store,
+    store_all,
     tile,
     transpose,
     where_positive,
@@ -66,17 +68,7 @@ def test_exp_and_log_to_float_precision_and_at_the_ends() -> None:
 
 @compiled
 def turn(x, out):
-    t = transpose(
-        load(x, 0), load(x, 8), load(x, 16), load(x, 24), load(x, 32), load(x, 40), load(x, 48), load(x, 56)
-    )  # fmt: skip
-    store(out, 0, t[0])
-    store(out, 8, t[1])
-    store(out, 16, t[2])
-    store(out, 24, t[3])
-    store(out, 32, t[4])
-    store(out, 40, t[5])
-    store(out, 48, t[6])
-    store(out, 56, t[7])
+    transpose(x, 0, out, 0)
 
 
 def test_transpose() -> None:
@@ -84,6 +76,19 @@ def test_transpose() -> None:
     out = np.empty_like(x)
     turn(memory(x), memory(out))
     np.testing.assert_array_equal(out, x.T)
+
+
+@compiled
+def scale(x, out):
+    one = (splat(np.float32(1)),)
+    store_all(out, 8, add_scaled(one + one, np.float32(3), x, 2))
+    store_all(out, 0, add_scaled(one, np.float32(-1), x, 0))
+
+
+def test_a_tuple_of_vectors_is_as_many_floats_as_it_holds() -> None:
+    x, out = np.arange(20, dtype=np.float32), np.empty(24, np.float32)
+    scale(memory(x), memory(out))
+    np.testing.assert_array_equal(out, np.concatenate([1 - x[:8], 1 + 3 * x[2:18]]))
 
 
 small = tile(4, 2, 8, a_row=1, a_column=5, b_row=18, c_row=20)

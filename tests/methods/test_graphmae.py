@@ -10,10 +10,12 @@ import torch
 import torch.nn.functional as F
 
 from dssl import rng
+from dssl.graph import Graph
 from dssl.graph.adjacency import degrees
-from dssl.methods.graphmae import GraphMAE, scaled_cosine_error, softmax
+from dssl.methods.graphmae import GraphMAE, scaled_cosine_error
 from dssl.nn import encoders
 from dssl.nn.batches import full_batch, sampled_batch
+from dssl.nn.operators import softmax
 from tests.graphs import ALL_NEIGHBOURS, CPU, random_graph
 from tests.methods import formulas
 
@@ -128,6 +130,17 @@ def test_a_batch_with_all_neighbours_decodes_as_the_whole_graph_does(decoder: st
     batch = sampled_batch(graph, degrees(graph), centres, ALL_NEIGHBOURS, method.reach, 0, CPU)
     found = method.average(method.bridge(method.vectors(batch)), batch).detach()[:4]
     torch.testing.assert_close(found, wanted[centres], atol=1e-5, rtol=1e-4)
+
+
+def test_a_kept_self_loop_counts_once_in_the_attention() -> None:
+    """Eq. 3 is over N(i) ∪ i, a set."""
+    ends = [0, 1, 2], [1, 2, 0]
+    plain = Graph.from_edges(*ends, x=np.eye(3, 7))
+    looped = Graph.from_edges([*ends[0], 1], [*ends[1], 1], x=np.eye(3, 7), self_loops="keep")
+    assert looped.num_self_loops == 1
+    method, h = model(), torch.randn(3, 4)
+    wanted, found = (method.average(h, full_batch(graph, CPU)) for graph in (plain, looped))
+    torch.testing.assert_close(found, wanted)
 
 
 def test_extremes_of_the_error() -> None:

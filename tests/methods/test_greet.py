@@ -18,7 +18,7 @@ from dssl.methods import greet
 from dssl.methods._node_similarity import return_probabilities, similar_nodes
 from dssl.methods.greet import GREET, Step, cross_view, frozen, pivot_ranking
 from dssl.nn import encoders
-from dssl.nn.batches import full_batch, sampled_batch
+from dssl.nn.batches import Sampling, full_batch, sampled_batch
 from tests.graphs import ALL_NEIGHBOURS, CPU, random_graph
 from tests.methods import formulas
 
@@ -202,7 +202,7 @@ def test_the_embedding_has_both_filters_without_noise_masks_and_drops() -> None:
 def test_an_epoch_alternates_between_the_two_losses() -> None:
     graph = random_graph()
     method = model(graph, contrast_steps=3)
-    steps = list(method.batches(graph, batch_size=20, fanout=(3,), seed=0, epoch=0, device=CPU))
+    steps = list(method.batches(graph, Sampling(batch_size=20, fanout=(3,), seed=0, epoch=0, device=CPU)))
     assert [step.loss for step in steps] == ["contrast", "contrast", "contrast", "ranking"] * 2
     assert steps[0].batch is steps[3].batch is not steps[4].batch
 

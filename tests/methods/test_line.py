@@ -12,6 +12,7 @@ from dssl.methods import _walks
 from dssl.methods._walks import Draws
 from dssl.methods.line import LINE
 from dssl.model.estimator import Embedder
+from dssl.nn.batches import Sampling
 from tests.graphs import CPU
 
 
@@ -48,7 +49,7 @@ def test_an_epoch_is_a_literal_loop_over_both_orders() -> None:
     method._links = Draws.of(np.array([0.0, 1, 0, 0]))  # the second arc, from 1 to 0
     method._others = Draws.of(np.array([0.0, 0, 1]))  # node 2
     start, end = graph.sources()[1], graph.indices[1]
-    (batch,) = method.batches(graph, batch_size=0, fanout=(1,), seed=0, epoch=0, device=CPU)
+    (batch,) = method.batches(graph, Sampling(batch_size=0, fanout=(1,), seed=0, epoch=0, device=CPU))
     found, wanted = method.update(batch), 0.0
     for own, others in ((table[:, :3], table[:, :3]), (table[:, 3:], contexts[:, 3:])):
         for _ in range(graph.num_arcs):
@@ -70,7 +71,7 @@ def test_links_and_negatives_are_drawn_by_weights() -> None:
     method = LINE(4, negatives=1, step_size=0.1)
     method.prepare(graph, seed=0)
     for table, weights in ((method._links, graph.weights), (method._others, np.array([18.0, 20, 5, 1]) ** 0.75)):
-        drawn = np.bincount(_walks.draw(table.chance, table.alias, 20_000, np.uint64(1)), minlength=len(weights))
+        drawn = np.bincount(_walks.draw(table, 20_000, np.uint64(1)), minlength=len(weights))
         assert chisquare(drawn, 20_000 * weights / weights.sum(dtype=float)).pvalue > 1e-3
 
 
@@ -81,7 +82,7 @@ def test_links_are_drawn_in_proportion_to_their_weights() -> None:
     before = method.table.detach().clone()
     for epoch in range(50):
         method.before_epoch(epoch, 50)
-        for batch in method.batches(graph, batch_size=0, fanout=(1,), seed=0, epoch=epoch, device=CPU):
+        for batch in method.batches(graph, Sampling(batch_size=0, fanout=(1,), seed=0, epoch=epoch, device=CPU)):
             method.update(batch)
     moved = (method.table.detach() - before).abs().sum(dim=1)
     assert moved[2:].min() > 10 * moved[:2].max()  # which are drawn as negatives alone

@@ -14,7 +14,7 @@ from dssl import rng
 from dssl.methods._diffusion import coefficients, diffuse
 from dssl.methods.mvgrl import MVGRL
 from dssl.nn import augment
-from dssl.nn.batches import Batch, full_batch
+from dssl.nn.batches import Batch, Sampling, full_batch
 from tests.graphs import ALL_NEIGHBOURS, CPU, random_graph
 from tests.methods import formulas
 from tests.methods.formulas import Leaves, gcn, prelu, sigmoid, summary
@@ -53,7 +53,7 @@ def test_value_and_gradients_set_each_view_against_the_summary_of_the_other(
     method = model(loop_weight=loop, column_scale=column_scale)
     formulas.moved(method)
     method.prepare(graph, seed=0)
-    views = next(iter(method.batches(graph, batch_size=batch_size, fanout=(3,), seed=0, epoch=0, device=CPU)))
+    views = next(iter(method.batches(graph, Sampling(batch_size=batch_size, fanout=(3,), seed=0, epoch=0, device=CPU))))
     assert [view.loop for view in views] == [loop, 1.0]
 
     def loss(p: Leaves) -> Tensor:
@@ -90,7 +90,7 @@ def test_a_diffusion_scaled_by_column_is_the_thresholded_matrix_over_its_diagona
     graph = random_graph()
     method = model(threshold=0.05, column_scale=True, neighbours=100, precision=1e-9)
     method.prepare(graph, seed=0)
-    (views,) = method.batches(graph, batch_size=0, fanout=(3,), seed=0, epoch=0, device=CPU)
+    (views,) = method.batches(graph, Sampling(batch_size=0, fanout=(3,), seed=0, epoch=0, device=CPU))
     a = graph.adjacency().toarray() + np.eye(graph.num_nodes)
     d = a.sum(axis=1)
     s = 0.2 * np.linalg.inv(np.eye(len(a)) - 0.8 * a / np.sqrt(np.outer(d, d)))
@@ -109,7 +109,7 @@ def test_the_two_encoders_start_apart_and_both_learn() -> None:
     method = model(diffusion="heat")
     assert not torch.equal(method.encoder.layers[0].weight, method.second.layers[0].weight)
     method.prepare(graph, seed=0)
-    (views,) = method.batches(graph, batch_size=0, fanout=(3,), seed=0, epoch=0, device=CPU)
+    (views,) = method.batches(graph, Sampling(batch_size=0, fanout=(3,), seed=0, epoch=0, device=CPU))
     method(views).backward()
     for encoder in (method.encoder, method.second):
         assert encoder.layers[0].weight.grad.abs().sum() > 0
@@ -119,9 +119,9 @@ def test_batches_of_both_views_have_the_same_centres() -> None:
     graph = random_graph()
     method = model()
     method.prepare(graph, seed=0)
-    (whole,) = method.batches(graph, batch_size=0, fanout=ALL_NEIGHBOURS, seed=0, epoch=0, device=CPU)
+    (whole,) = method.batches(graph, Sampling(batch_size=0, fanout=ALL_NEIGHBOURS, seed=0, epoch=0, device=CPU))
     wanted = [side.detach() for side in method._vectors(whole)]
-    for views in method.batches(graph, batch_size=9, fanout=ALL_NEIGHBOURS, seed=0, epoch=0, device=CPU):
+    for views in method.batches(graph, Sampling(batch_size=9, fanout=ALL_NEIGHBOURS, seed=0, epoch=0, device=CPU)):
         count = views[0].num_centres
         centres = views[0].nodes[:count]
         assert (centres == views[1].nodes[:count]).all()

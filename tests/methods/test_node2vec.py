@@ -13,6 +13,7 @@ from dssl.graph import Graph
 from dssl.methods._walks import draw
 from dssl.methods.node2vec import Node2Vec
 from dssl.model.estimator import Embedder
+from dssl.nn.batches import Sampling
 from tests.graphs import CPU
 
 PLAIN: dict[str, Any] = {"walk_length": 10, "window": 3, "negatives": 3, "step_size": 0.1}
@@ -52,7 +53,7 @@ def test_negatives_are_drawn_by_degree_to_the_three_quarters() -> None:
     graph = Graph.from_edges([0] * 16 + [1], [*range(2, 18), 2], weights=[5.0] * 17)
     method = Node2Vec(2, **PLAIN)
     method.prepare(graph, seed=0)
-    drawn = draw(method.others.chance, method.others.alias, 20_000, np.uint64(1))
+    drawn = draw(method.others, 20_000, np.uint64(1))
     wanted = graph.degrees**0.75 / (graph.degrees**0.75).sum()
     assert chisquare(np.bincount(drawn, minlength=18), 20_000 * wanted).pvalue > 1e-3
 
@@ -66,7 +67,7 @@ def test_batches_of_any_size_end_alike_and_the_loss_falls() -> None:
         record = []
         for epoch in range(30):
             method.before_epoch(epoch, 30)
-            for batch in method.batches(graph, batch_size=size, fanout=(1,), seed=0, epoch=epoch, device=CPU):
+            for batch in method.batches(graph, Sampling(batch_size=size, fanout=(1,), seed=0, epoch=epoch, device=CPU)):
                 assert method.update(batch) > 0
             record.append(method.after_epoch()["loss"])
         tables.append(method.table.detach().clone())

@@ -18,7 +18,7 @@ from dssl.graph import Graph
 from dssl.graph.adjacency import degrees
 from dssl.methods.polygcl import PolyGCL, chebyshev, interpolation
 from dssl.nn import encoders
-from dssl.nn.batches import full_batch, mini_batches, sampled_batch
+from dssl.nn.batches import Sampling, full_batch, mini_batches, sampled_batch
 from dssl.nn.operators import Operator
 from dssl.runtime.scale import Scale
 from tests.graphs import ALL_NEIGHBOURS, CPU, random_graph
@@ -243,7 +243,7 @@ def test_the_matrix_of_a_batch_keeps_polynomials_bounded_and_the_rings_are_there
     graph = random_graph(weighted=True)
     method = model()
     assert method.reach == 4
-    for batch in mini_batches(graph, batch_size=7, fanout=(2,), layers=4, seed=0, epoch=0, device=CPU):
+    for batch in mini_batches(graph, Sampling(batch_size=7, fanout=(2,), seed=0, epoch=0, device=CPU), layers=4):
         assert np.linalg.norm(batch.normalised.dense().numpy(), 2) <= 1 + 1e-5
     every = np.arange(graph.num_nodes)
     batch = sampled_batch(graph, degrees(graph), every, ALL_NEIGHBOURS, method.reach, 0, CPU)

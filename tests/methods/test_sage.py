@@ -14,7 +14,7 @@ from dssl import rng
 from dssl.graph import Graph
 from dssl.methods.sage import UnsupervisedSAGE, partners, walk_loss
 from dssl.nn import encoders
-from dssl.nn.batches import full_batch
+from dssl.nn.batches import Sampling, full_batch
 from tests.graphs import ALL_NEIGHBOURS, CPU, random_graph
 from tests.methods import formulas
 from tests.methods.formulas import Leaves, cosine, sage, sigmoid
@@ -31,7 +31,9 @@ def test_value_and_gradients_are_those_of_equation_1(batch_size: int) -> None:
     graph = random_graph()
     method = UnsupervisedSAGE(formulas.encoder("sage"), walk_length=3, negatives=4)
     formulas.moved(method)
-    drawn = next(iter(method.batches(graph, batch_size=batch_size, fanout=(3, 2), seed=0, epoch=0, device=CPU)))
+    drawn = next(
+        iter(method.batches(graph, Sampling(batch_size=batch_size, fanout=(3, 2), seed=0, epoch=0, device=CPU)))
+    )
     assert drawn.negatives.shape == (len(drawn.u), 4)
 
     def loss(p: Leaves) -> Tensor:
@@ -58,7 +60,7 @@ def test_negatives_are_drawn_by_degree_to_the_three_quarters() -> None:
         [
             batch.negatives.numpy().ravel()
             for epoch in range(20)
-            for batch in method.batches(graph, batch_size=0, fanout=(3,), seed=0, epoch=epoch, device=CPU)
+            for batch in method.batches(graph, Sampling(batch_size=0, fanout=(3,), seed=0, epoch=epoch, device=CPU))
         ]
     )
     wanted = graph.degrees**0.75 / (graph.degrees**0.75).sum()
@@ -115,8 +117,8 @@ def test_batches_of_all_neighbours_have_the_loss_of_the_whole_graph() -> None:
     graph = random_graph()
     method = model().eval()
     options = {"fanout": ALL_NEIGHBOURS, "seed": 1, "epoch": 0, "device": CPU}
-    (whole,) = method.batches(graph, batch_size=0, **options)
-    parts = list(method.batches(graph, batch_size=9, **options))
+    (whole,) = method.batches(graph, Sampling(batch_size=0, **options))
+    parts = list(method.batches(graph, Sampling(batch_size=9, **options)))
     wanted = float(method(whole).detach())
     found = sum(float(method(part).detach()) * len(part.u) for part in parts) / len(whole.u)
     assert math.isclose(found, wanted, rel_tol=1e-4)

@@ -11,6 +11,7 @@ from dssl import rng
 from dssl.graph import Graph
 from dssl.methods import _walks, table
 from dssl.methods.node2vec import Node2Vec
+from dssl.nn.batches import Sampling
 from tests.graphs import CPU, random_graph
 
 
@@ -68,7 +69,7 @@ def test_biased_steps_have_the_chances_of_node2vec(p: float, q: float) -> None:
 @pytest.mark.parametrize("weights", [[1.0], [0, 0], [1, 2, 3, 4], [0, 5, 0, 1e-3]])
 def test_drawn_positions_have_their_probabilities(weights: list[float]) -> None:
     table = _walks.Draws.of(np.array(weights))
-    drawn = _walks.draw(table.chance, table.alias, 20_000, np.uint64(1))
+    drawn = _walks.draw(table, 20_000, np.uint64(1))
     wanted = np.array(weights) / sum(weights) if sum(weights) else np.full(len(weights), 1 / len(weights))
     np.testing.assert_allclose(np.bincount(drawn, minlength=len(weights)) / 20_000, wanted, atol=0.015)
 
@@ -78,9 +79,7 @@ def test_a_step_of_skip_gram_is_that_of_its_gradient() -> None:
     vectors, outputs = rng.normal(size=(2, 5, 3)).astype(np.float32)
     only = _walks.Draws.of(np.array([0, 0, 0, 1.0, 0]))  # each negative is node 3
     v, u = vectors.astype(float), outputs.astype(float)
-    loss = _walks.train_pairs(
-        np.array([0]), np.array([1]), vectors, outputs, only.chance, only.alias, 2, 0.1, np.uint64(0)
-    )
+    loss = _walks.train_pairs(np.array([0]), np.array([1]), vectors, outputs, only, 2, 0.1, np.uint64(0))
 
     def sigma(score: float) -> float:
         return 1 / (1 + math.exp(-score))
@@ -101,12 +100,9 @@ def test_walks_train_each_pair_within_the_window() -> None:
     vectors, outputs = np.full((4, 2), 0.1, np.float32), np.zeros((4, 2), np.float32)
     others = _walks.Draws.of(np.ones(4))
     path = np.array([[0, 1, 2, -1]], np.int32)
-    _, near = _walks.train_walks(path, vectors, outputs, others.chance, others.alias, 1, 1, 0.1, np.uint64(0))
+    _, near = _walks.train_walks(path, vectors, outputs, others, 1, 1, 0.1, np.uint64(0))
     assert near == 4  # 01, 10, 12, 21
-    counts = {
-        _walks.train_walks(path, vectors, outputs, others.chance, others.alias, 2, 1, 0.1, np.uint64(seed))[1]
-        for seed in range(20)
-    }
+    counts = {_walks.train_walks(path, vectors, outputs, others, 2, 1, 0.1, np.uint64(seed))[1] for seed in range(20)}
     assert counts <= {4, 5, 6}
     assert len(counts) > 1
 
@@ -118,7 +114,7 @@ def test_a_node_is_also_paired_with_itself_as_in_word2vec() -> None:
     for seed in range(20):
         vectors, outputs = (np.random.default_rng(at).normal(size=(3, 2)).astype(np.float32) for at in (0, 1))
         v, u = vectors.astype(float), outputs.astype(float)
-        _, pairs = _walks.train_walks(path, vectors, outputs, only.chance, only.alias, 2, 1, 0.1, np.uint64(seed))
+        _, pairs = _walks.train_walks(path, vectors, outputs, only, 2, 1, 0.1, np.uint64(seed))
         if pairs < 6:
             continue
         for t, s in ((0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)):
@@ -139,14 +135,12 @@ def test_layered_walks_change_layers_and_stay_in_them() -> None:
     # Layer 0 links 0-1 and 2-3, layer 1 links 1-2 alone: only by changing layers can a walk from 0 reach 2.
     indptr = np.array([0, 1, 2, 3, 4, 4, 5, 6, 6])
     indices = np.array([1, 0, 3, 2, 2, 1], np.int32)
-    heaps = _walks.running_sums(indptr, np.ones(6))
+    links = _walks.Links(indptr, indices, _walks.running_sums(indptr, np.ones(6)))
     up = np.full((2, 4), 0.5)
     starts = np.zeros(1, np.int64)
-    seen = np.concatenate(
-        [_walks.layered_walks(indptr, indices, heaps, up, starts, 8, 0.3, np.uint64(seed)) for seed in range(20)]
-    )
+    seen = np.concatenate([_walks.layered_walks(links, up, starts, 8, 0.3, np.uint64(seed)) for seed in range(20)])
     assert set(seen.ravel()) == {0, 1, 2, 3}
-    kept = _walks.layered_walks(indptr, indices, heaps, up, starts, 8, 1.0, np.uint64(0))
+    kept = _walks.layered_walks(links, up, starts, 8, 1.0, np.uint64(0))
     assert kept.tolist() == [[0, 1, 0, 1, 0, 1, 0, 1, 0]]
 
 
@@ -156,21 +150,10 @@ def test_layers_are_changed_with_their_chances() -> None:
     rows = [[10 + k] for k in range(layers) for _ in range(n)]
     indptr = np.arange(len(rows) + 1)
     indices = np.array([end for row in rows for end in row], np.int32)
+    links = _walks.Links(indptr, indices, _walks.running_sums(indptr, np.ones(len(rows))))
     up = np.full((layers, n), 0.8)
     paths = np.concatenate(
-        [
-            _walks.layered_walks(
-                indptr,
-                indices,
-                _walks.running_sums(indptr, np.ones(len(rows))),
-                up,
-                np.zeros(1, np.int64),
-                200,
-                0.5,
-                np.uint64(seed),
-            )
-            for seed in range(40)
-        ]
+        [_walks.layered_walks(links, up, np.zeros(1, np.int64), 200, 0.5, np.uint64(seed)) for seed in range(40)]
     )
     # The layers are a chain: up from the first, then up with 0.8, down from the last; stay 0.5.
     chain = np.array([[0.5, 0.5, 0], [0.1, 0.5, 0.4], [0, 0.5, 0.5]])
@@ -186,7 +169,7 @@ def test_windows_do_not_follow_the_first_steps_of_walks() -> None:
     with pytest.MonkeyPatch.context() as patched:
         seeds = []
         patched.setattr(table, "train_walks", lambda *given: seeds.append(int(given[-1])) or (0.0, 1))
-        list(map(method.update, method.batches(graph, batch_size=0, fanout=(), seed=0, epoch=0, device=CPU)))
-        ((_, number),) = method.batches(graph, batch_size=0, fanout=(), seed=0, epoch=0, device=CPU)
+        list(map(method.update, method.batches(graph, Sampling(batch_size=0, fanout=(), seed=0, epoch=0, device=CPU))))
+        ((_, number),) = method.batches(graph, Sampling(batch_size=0, fanout=(), seed=0, epoch=0, device=CPU))
     assert seeds == [rng.integer(number, "pairs")]
     assert number not in seeds

@@ -15,7 +15,7 @@ import torch
 from dssl import rng
 from dssl.graph.adjacency import degrees
 from dssl.nn import encoders
-from dssl.nn.batches import Batch, Loader, full_batch, mini_batches, prefetched, sampled_batch
+from dssl.nn.batches import Batch, Loader, Sampling, full_batch, mini_batches, prefetched, sampled_batch
 from tests.graphs import ALL_NEIGHBOURS, CPU, random_graph
 
 
@@ -23,7 +23,7 @@ def test_an_epoch_has_each_node_as_a_centre_once_and_repeats_by_seed() -> None:
     graph = random_graph()
 
     def centres(seed: int, epoch: int) -> list[int]:
-        made = mini_batches(graph, batch_size=7, fanout=(3, 2), layers=2, seed=seed, epoch=epoch, device=CPU)
+        made = mini_batches(graph, Sampling(batch_size=7, fanout=(3, 2), seed=seed, epoch=epoch, device=CPU), layers=2)
         return [int(node) for batch in made for node in batch.nodes[: batch.num_centres]]
 
     first = centres(0, 0)
@@ -35,7 +35,7 @@ def test_an_epoch_has_each_node_as_a_centre_once_and_repeats_by_seed() -> None:
 def test_links_of_a_batch_are_sampled_links_of_the_graph() -> None:
     graph = random_graph()
     dense = graph.adjacency().toarray()
-    for batch in mini_batches(graph, batch_size=9, fanout=(3,), layers=1, seed=0, epoch=0, device=CPU):
+    for batch in mini_batches(graph, Sampling(batch_size=9, fanout=(3,), seed=0, epoch=0, device=CPU), layers=1):
         assert len(set(batch.nodes.tolist())) == batch.nodes.size
         for row in range(batch.num_centres):
             begin, end = batch.links.indptr[row : row + 2]
@@ -86,9 +86,8 @@ def test_averages_made_once_give_the_vectors_of_the_whole_graph(weighted: bool, 
         for block in encoder.blocks:
             torch.nn.init.normal_(block.bias)  # nodes without links must not get it
     whole = encoder(full_batch(graph, CPU)).detach()
-    made = Loader().epoch(
-        graph, batch_size=9, fanout=(3,), layers=2, seed=0, epoch=0, device=CPU, averages=encoder.averages
-    )
+    sampling = Sampling(batch_size=9, fanout=(3,), seed=0, epoch=0, device=CPU)
+    made = Loader().epoch(graph, sampling, layers=2, averages=encoder.averages)
     seen = 0
     for batch in made:
         torch.testing.assert_close(encoder(batch).detach(), whole[batch.nodes], atol=1e-5, rtol=1e-4)
@@ -96,6 +95,9 @@ def test_averages_made_once_give_the_vectors_of_the_whole_graph(weighted: bool, 
         torch.testing.assert_close(own, whole[batch.nodes[: batch.num_centres]], atol=1e-5, rtol=1e-4)
         seen += len(own)
     assert seen == graph.num_nodes
+
+
+FIFTIES = Sampling(batch_size=50, fanout=(3, 2), seed=3, epoch=1, device=CPU)
 
 
 def digest(batches: Iterable[Batch]) -> str:
@@ -108,9 +110,8 @@ def digest(batches: Iterable[Batch]) -> str:
 
 def test_batches_are_the_same_whatever_the_number_of_threads() -> None:
     code = (
-        "import torch; from dssl.nn.batches import Loader; from tests.nn.test_batches import digest, random_graph; "
-        "torch.set_num_threads({threads}); made = Loader().epoch(random_graph(nodes=400), batch_size=50, "
-        "fanout=(3, 2), layers=2, seed=3, epoch=1, device=torch.device('cpu')); print(digest(made))"
+        "import torch; from tests.nn.test_batches import FIFTIES, Loader, digest, random_graph; "
+        "torch.set_num_threads({threads}); print(digest(Loader().epoch(random_graph(nodes=400), FIFTIES, layers=2)))"
     )
     found = {}
     for threads in (1, 2):
@@ -124,7 +125,7 @@ def test_batches_are_the_same_whatever_the_number_of_threads() -> None:
         )
         found[threads] = done.stdout
     assert found[1] == found[2]
-    alone = mini_batches(random_graph(nodes=400), batch_size=50, fanout=(3, 2), layers=2, seed=3, epoch=1, device=CPU)
+    alone = mini_batches(random_graph(nodes=400), FIFTIES, layers=2)
     assert digest(alone) == found[1].strip()  # in a thread or not
 
 

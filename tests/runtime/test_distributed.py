@@ -28,7 +28,7 @@ from dssl.config.resolve import resolve
 from dssl.errors import ConfigError, DsslError, RunError
 from dssl.graph import Graph
 from dssl.model.estimator import Embedder
-from dssl.nn.batches import ALL
+from dssl.nn.batches import ALL, Sampling
 from dssl.nn.encoders import BatchNorm
 from dssl.runs import run_folder, workflow
 from dssl.runs.records import Environment
@@ -120,7 +120,8 @@ def gradients(settings: dict[str, Any]) -> tuple[list[tuple[float, dict[str, np.
     parameters = dict(method.named_parameters())
     found = []
     with rng.seeded(1, "train", 0):
-        for batch in method.batches(ready, batch_size=size, fanout=fanout, seed=1, epoch=0, device=torch.device("cpu")):
+        sampling = Sampling(batch_size=size, fanout=fanout, seed=1, epoch=0, device=torch.device("cpu"))
+        for batch in method.batches(ready, sampling):
             method.zero_grad()
             loss = method(batch)
             loss.backward()

@@ -5,10 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dssl.kernels.compile import compiled, compiled_fast
-
-Indptr = NDArray[np.int64]
-Indices = NDArray[np.int32]
+from dssl.kernels.compile import Floats, Indices, Indptr, compiled, compiled_fast
 
 
 @compiled
@@ -37,8 +34,8 @@ def places(indptr: Indptr, indices: Indices, start: NDArray[np.int64], end: NDAr
 
 @compiled
 def first_kinds(
-    indptr: Indptr, indices: Indices, source: Indices, target: Indices, kinds: NDArray[np.int32], both: bool
-) -> tuple[NDArray[np.int32], int]:
+    indptr: Indptr, indices: Indices, source: Indices, target: Indices, kinds: Indices, both: bool
+) -> tuple[Indices, int]:
     """Kind of each arc, and the number of edges whose kind differs from an earlier one of the same arc.
 
     The first known kind of an arc is kept; −1 is unknown. With ``both``, an edge gives its kind to both directions.
@@ -63,7 +60,7 @@ def first_kinds(
 
 
 @compiled
-def add_rows(out: NDArray[np.float32], nodes: NDArray[np.int64], values: NDArray[np.float32]) -> None:
+def add_rows(out: Floats, nodes: NDArray[np.int64], values: Floats) -> None:
     """Add each row of ``values``, shape ``(M, K)``, to the row of ``out`` that ``nodes`` names."""
     for e in range(nodes.shape[0]):
         for k in range(values.shape[1]):
@@ -86,9 +83,7 @@ def sort_by(ends: NDArray[np.int64], count: int) -> tuple[Indptr, NDArray[np.int
 
 
 @compiled_fast
-def products(
-    x: NDArray[np.float32], y: NDArray[np.float32], start: NDArray[np.int64], end: NDArray[np.int64]
-) -> NDArray[np.float32]:
+def products(x: Floats, y: Floats, start: NDArray[np.int64], end: NDArray[np.int64]) -> Floats:
     """Inner product of the row ``start`` of x and the row ``end`` of y for each arc, shape ``(A,)``."""
     out = np.empty(start.shape[0], np.float32)
     for arc in range(start.shape[0]):

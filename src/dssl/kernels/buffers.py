@@ -22,9 +22,8 @@ from torch import Tensor
 
 LARGE = 4 << 20  # bytes: smaller arrays the C library keeps itself without much loss
 
-_Kept = dict[tuple[int, ...], list[NDArray[np.float32]]]
 _lock = threading.Lock()
-_kept: _Kept | None = None
+_kept: dict[tuple[int, ...], list[NDArray[np.float32]]] | None = None
 _probe = [np.empty(0)]
 _UNUSED = sys.getrefcount(_probe[0])  # what Python counts for an array that only a list refers to
 

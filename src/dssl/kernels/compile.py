@@ -22,6 +22,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+Indptr = NDArray[np.int64]  # row pointers of a graph or a sparse matrix
+Indices = NDArray[np.int32]
+Floats = NDArray[np.float32]
 F = TypeVar("F", bound=Callable[..., object])
 
 CHECK_BOUNDS = os.environ.get("DSSL_CHECK_BOUNDS", "") not in ("", "0")

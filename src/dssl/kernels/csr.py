@@ -8,15 +8,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dssl.kernels.compile import compiled, in_threads, row_parts, usable_threads
-
-Indptr = NDArray[np.int64]
-Indices = NDArray[np.int32]
-Floats = NDArray[np.float32]
+from dssl.kernels.compile import Floats, Indices, Indptr, compiled, in_threads, row_parts, usable_threads
 
 RUN = 32  # entries of a row that are sorted by insertion
 LEAST = 1024  # rows that are worth a thread
 WIDE = 8  # columns from which on products are taken by `spmm`
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: the step of SplitMix64
 
 
 @compiled
@@ -201,12 +198,10 @@ def sample_neighbours(
                 arcs[at + e] = begin + e
             continue
         # Floyd's algorithm: `fanout` different numbers below `degree` with `fanout` draws.
-        state = np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(nodes[r] + 1) * np.uint64(
-            0xD1342543DE82EF95
-        )
+        state = np.uint64(seed) * GOLDEN + np.uint64(nodes[r] + 1) * np.uint64(0xD1342543DE82EF95)
         for t in range(fanout):
             bound = degree - fanout + t
-            state = state + np.uint64(0x9E3779B97F4A7C15)
+            state = state + GOLDEN
             drawn = begin + np.int64(mix(state) % np.uint64(bound + 1))
             for s in range(at, at + t):
                 if arcs[s] == drawn:
@@ -224,19 +219,14 @@ def sample_neighbours(
 
 @compiled
 def _sum_rows(
-    begin: int, end: int, indptr: Indptr, indices: Indices, weights: Floats, dense: Floats, out: Floats
+    begin: int, end: int, indptr: Indptr, indices: Indices, weights: Floats, step: int, dense: Floats, out: Floats
 ) -> None:
-    weighted = weights.shape[0] > 0
+    """The weight of a link is ``step`` places after that of the link before: 0 for a weight that all share."""
     for i in range(begin, end):
         for e in range(indptr[i], indptr[i + 1]):
-            j = indices[e]
-            if weighted:
-                weight = weights[e]
-                for c in range(dense.shape[1]):
-                    out[i, c] += weight * dense[j, c]
-            else:
-                for c in range(dense.shape[1]):
-                    out[i, c] += dense[j, c]
+            j, weight = indices[e], weights[e * step]
+            for c in range(dense.shape[1]):
+                out[i, c] += weight * dense[j, c]
 
 
 def sum_neighbours(indptr: Indptr, indices: Indices, weights: Floats | None, dense: Floats) -> Floats:
@@ -250,9 +240,9 @@ def sum_neighbours(indptr: Indptr, indices: Indices, weights: Floats | None, den
     if dense.shape[1] >= WIDE and dense.dtype == np.float32:
         spmm(indptr, indices, weights, dense, out, threads=usable_threads())
         return out
-    given = np.empty(0, np.float32) if weights is None else weights
+    given = np.ones(1, np.float32) if weights is None else weights
     parts = row_parts(indptr, usable_threads(), least=LEAST)
-    in_threads(_sum_rows, parts, indptr, indices, given, dense, out)
+    in_threads(_sum_rows, parts, indptr, indices, given, int(weights is not None), dense, out)
     return out
 
 
@@ -309,7 +299,7 @@ def split_links(
                 if i == j:
                     continue
                 low, high = (np.int64(i), j) if i < j else (j, np.int64(i))
-                key = np.uint64(low) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(high)
+                key = np.uint64(low) * GOLDEN + np.uint64(high)
                 out = (mix(mix(key) ^ np.uint64(seed)) & mask) < bound
                 if not out:
                     if turn == 1:

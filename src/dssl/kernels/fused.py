@@ -29,8 +29,8 @@ from dssl.kernels.simd import (
     splat,
     store,
     total,
+    where_positive,
 )
-from dssl.kernels.simd import where_positive as positive
 
 CHUNK = 2048  # rows
 LEAST = np.float32(1e-12)  # length below which a row is not made longer, as in torch
@@ -131,7 +131,7 @@ def _prelu_back(
         pull = splat(ZERO)
         for at in range(chunk * CHUNK * columns, min((chunk + 1) * CHUNK, rows) * columns, 8):
             value, g = load(x, at), load(grad, at)
-            above = positive(value, g)
+            above = where_positive(value, g)
             store(out, at, fma(a, g - above, above))
             pull = fma(g, value - maximum(value, zero), pull)
         put_number(pulls, chunk, total(pull))

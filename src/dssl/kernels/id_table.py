@@ -7,15 +7,14 @@ methods; the compiled code is cached on disk.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dssl.kernels.compile import compiled
+from dssl.kernels.compile import Indices, compiled
 
-Codes = NDArray[np.int32]
 Words = NDArray[np.uint64]
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: Fibonacci hashing (Knuth, TAOCP 3, section 6.4)
@@ -23,22 +22,6 @@ HALF = np.uint64(32)
 ONE = np.uint64(1)
 EIGHT = np.uint64(8)
 BATCH = 128
-
-
-class IdTable(Protocol):
-    """What both tables do."""
-
-    def add(self, values: pa.Array) -> Codes:
-        """Return the position of each id, shape ``(n,)``; ids that are new get the next positions."""
-        ...
-
-    def __len__(self) -> int:
-        """Number of ids so far."""
-        ...
-
-    def ids(self) -> pa.Array:
-        """All ids in the order of their positions."""
-        ...
 
 
 @compiled
@@ -101,7 +84,7 @@ def parse_integers(
 
 @compiled
 def _add_integers(
-    values: NDArray[np.int64], codes: Codes, begin: int, keys: NDArray[np.int64], slots: Codes, count: int
+    values: NDArray[np.int64], codes: Indices, begin: int, keys: NDArray[np.int64], slots: Indices, count: int
 ) -> tuple[int, int]:
     """Look up values from ``begin`` on; return where it stopped, since the table is half full, and the new count."""
     mask = np.uint64(slots.shape[0] - 1)
@@ -134,8 +117,8 @@ class IntegerTable:
     def __len__(self) -> int:
         return self._count
 
-    def add(self, values: pa.Array) -> Codes:
-        """Return the position of each id; see `IdTable`."""
+    def add(self, values: pa.Array) -> Indices:
+        """Return the position of each id, shape ``(n,)``; ids that are new get the next positions."""
         keys = values.to_numpy()
         codes = np.empty(keys.size, np.int32)
         done, self._count = _add_integers(keys, codes, 0, self._keys, self._slots, self._count)
@@ -185,8 +168,8 @@ def _pack(data: NDArray[np.uint8], begin: int, end: int, words: Words, place: in
 @compiled
 def _add_texts(
     data: NDArray[np.uint8],
-    offsets: Codes,
-    codes: Codes,
+    offsets: Indices,
+    codes: Indices,
     begin: int,
     slots: NDArray[np.int64],
     store: Words,
@@ -272,7 +255,7 @@ def _refill(slots: NDArray[np.int64], store: Words, used: int) -> None:
 
 
 @compiled
-def _unpack(store: Words, used: int, offsets: Codes, data: NDArray[np.uint8]) -> int:
+def _unpack(store: Words, used: int, offsets: Indices, data: NDArray[np.uint8]) -> int:
     """Write the texts one after the other to ``data``, their ends to ``offsets``; return the number of bytes."""
     text = np.int64(0)
     write = 0
@@ -306,8 +289,8 @@ class TextTable:
     def __len__(self) -> int:
         return self._count
 
-    def add(self, values: pa.Array) -> Codes:
-        """Return the position of each id; see `IdTable`."""
+    def add(self, values: pa.Array) -> Indices:
+        """Return the position of each id; see `IntegerTable.add`."""
         data, offsets = _text_buffers(values)
         codes = np.empty(len(values), np.int32)
         done = self._add(data, offsets, codes, 0)
@@ -316,7 +299,7 @@ class TextTable:
             done = self._add(data, offsets, codes, done)
         return codes
 
-    def _add(self, data: NDArray[np.uint8], offsets: Codes, codes: Codes, begin: int) -> int:
+    def _add(self, data: NDArray[np.uint8], offsets: Indices, codes: Indices, begin: int) -> int:
         done, self._count, self._used, _ = _add_texts(
             data, offsets, codes, begin, self._slots, self._store, self._used, self._count
         )
@@ -337,6 +320,9 @@ class TextTable:
         data = np.zeros(8 * self._used, np.uint8)
         data.resize(_unpack(self._store, self._used, offsets, data), refcheck=False)
         return pa.Array.from_buffers(pa.string(), self._count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+IdTable = IntegerTable | TextTable
 
 
 def _text_buffers(values: pa.Array) -> tuple[NDArray[np.uint8], Any]:

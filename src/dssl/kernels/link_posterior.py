@@ -22,14 +22,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dssl.kernels import buffers
-from dssl.kernels._link_groups import GROUP, PANEL, scratch_size
-from dssl.kernels._link_posterior_loops import backward_part, forward_part
-from dssl.kernels.compile import equal_parts, in_threads
-from dssl.kernels.simd import compiled, memory
+from dssl.kernels._link_posterior_loops import GROUP, PANEL, backward_part, forward_part, scratch_size
+from dssl.kernels.compile import Floats, Indices, Indptr, compiled, equal_parts, in_threads
+from dssl.kernels.simd import memory
 
-Indptr = NDArray[np.int64]
-Indices = NDArray[np.int32]
-Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 
 PARTS = ((200_000, 4), (4_000_000, 8))  # links from which on rows and columns have so many parts
@@ -108,8 +104,16 @@ def _layouts(weight: Floats) -> tuple[Floats, Floats]:
     return np.ascontiguousarray(columns).reshape(-1), np.ascontiguousarray(panels).reshape(-1)
 
 
+def _arranged(arrays: Sequence[Floats]) -> tuple[tuple[int, int, int], tuple[Floats, ...], Floats]:
+    """Return hidden values, factors and padded factors in numbers; a, b, W₂ and b₂ as the loops take them; panels."""
+    first, second, weight, bias = arrays
+    columns, panels = _layouts(weight)
+    first, second = _padded(first, PANEL), _padded(second, PANEL)
+    return (first.shape[1], bias.size, bias.size + -bias.size % GROUP), (first, second, columns, bias), panels
+
+
 def forward(plan: Plan, arrays: Sequence[Floats], *, threads: int) -> tuple[Floats, Floats, Doubles, Doubles]:
-    """One pass over the links; see `dssl.methods.dssl.posterior.Statistics`.
+    """One pass over the links; see `dssl.methods.dssl.posterior.Posteriors`.
 
     Args:
         plan: the links.
@@ -120,46 +124,42 @@ def forward(plan: Plan, arrays: Sequence[Floats], *, threads: int) -> tuple[Floa
         P ``(C, K)``, R ``(n, K)``, the sum of the posteriors ``(K,)``, and the weighted and the plain sum of the
         entropies of the links' posteriors.
     """
-    first, second, weight, bias = arrays
-    parts, factors = len(plan.rows) - 1, bias.size
-    padded = factors + -factors % GROUP
-    by_centre = np.zeros((len(first), padded), np.float32)
-    by_neighbour = np.zeros((len(second), padded), np.float32)
+    parts = len(plan.rows) - 1
+    sizes, head, _ = _arranged(arrays)
+    width, factors, padded = sizes
+    by_centre, by_neighbour = (np.zeros((len(ends), padded), np.float32) for ends in arrays[:2])
     usage, sums = np.zeros((parts, padded), np.float64), np.zeros((parts, 2), np.float64)
-    ends, columns = (_padded(first, PANEL), _padded(second, PANEL)), _layouts(weight)[0]
-    width = ends[0].shape[1]
     scratch = np.zeros((parts, scratch_size(width, padded)), np.float32)
-    places = np.zeros((parts, 4 * GROUP), np.int64)
-    fixed = width, factors, padded, *_memories(*ends, columns, bias, by_centre, by_neighbour)
 
-    def work(turn: int, part: int) -> None:
-        own = _memories(usage[part], sums[part], scratch[part], places[part])
-        forward_part(*_links(plan, turn, part), *fixed, *own)
+    def work(turn: int, part: int, places: Indptr) -> None:
+        added = _memories(by_centre, by_neighbour, usage[part], sums[part])
+        forward_part(*_rows(plan, turn, part), sizes, _memories(*head), added, _memories(scratch[part], places))
 
     _in_turns(work, parts, threads)
     return by_centre[:, :factors], by_neighbour[:, :factors], usage.sum(axis=0)[:factors], sums.sum(axis=0)
 
 
-def _in_turns(work: Callable[[int, int], None], parts: int, threads: int) -> None:
-    """Work on every part in every turn, on the parts of a turn at the same time."""
+def _in_turns(work: Callable[[int, int, Indptr], None], parts: int, threads: int) -> None:
+    """Work on every part in every turn, on the parts of a turn at the same time, each with memory for eight links."""
+    places = np.zeros((parts, 4 * GROUP), np.int64)
 
     def some(begin: int, end: int, turn: int) -> None:
         for part in range(begin, end):
-            work(turn, part)
+            work(turn, part, places[part])
 
     for turn in range(parts):
         in_threads(some, equal_parts(parts, threads), turn)
 
 
-def _links(plan: Plan, turn: int, part: int) -> tuple[int, ...]:
+def _rows(plan: Plan, turn: int, part: int) -> tuple[int, int, tuple[int, ...]]:
     """Bounds of the rows of a part; where its links begin and end in each, their ends and weights."""
     column = (part + turn) % (len(plan.rows) - 1)
     links = _memories(plan.starts[column], plan.starts[column + 1], plan.indices, plan.weights)
-    return int(plan.rows[part]), int(plan.rows[part + 1]), *links
+    return int(plan.rows[part]), int(plan.rows[part + 1]), links
 
 
-def _memories(*arrays: NDArray[Any]) -> list[int]:
-    return [memory(array) for array in arrays]
+def _memories(*arrays: NDArray[Any]) -> tuple[int, ...]:
+    return tuple(memory(array) for array in arrays)
 
 
 def backward(
@@ -172,31 +172,25 @@ def backward(
     threads: int,
 ) -> tuple[Floats, ...]:
     """The gradients of `forward` for its arrays, of the same shapes: posteriors are computed again, not stored."""
-    first, second, weight, bias = arrays
-    parts, factors = len(plan.rows) - 1, bias.size
-    padded = factors + -factors % GROUP
-    ends = _padded(first, PANEL), _padded(second, PANEL)
+    parts, hidden = len(plan.rows) - 1, arrays[0].shape[1]
+    sizes, head, panels = _arranged(arrays)
+    width, factors, padded = sizes
     grads = _padded(grad_centre, GROUP), _padded(grad_neighbour, GROUP)
-    columns, panels = _layouts(weight)
-    found = [buffers.zeros(*end.shape).numpy() for end in ends]
-    width = ends[0].shape[1]
+    found = [buffers.zeros(*ends.shape).numpy() for ends in head[:2]]
     # A part of each turn has separate scratch memory: the gradients of W₂ and b₂ are summed there.
     scratch = np.zeros((parts * parts, scratch_size(width, padded)), np.float32)
-    places = np.zeros((parts, 4 * GROUP), np.int64)
-    fixed = width, factors, padded, *_memories(*ends, columns, panels, bias, *grads)
-    changed = np.float32(grad_entropy), *_memories(*found)
 
-    def work(turn: int, part: int) -> None:
-        own = _memories(scratch[turn * parts + part], places[part])
-        backward_part(*_links(plan, turn, part), *fixed, *changed, *own)
+    def work(turn: int, part: int, places: Indptr) -> None:
+        given = _memories(*head), memory(panels), _memories(*grads), np.float32(grad_entropy), _memories(*found)
+        backward_part(*_rows(plan, turn, part), sizes, *given, _memories(scratch[turn * parts + part], places))
 
     _in_turns(work, parts, threads)
     sums = scratch.sum(axis=0, dtype=np.float64)[-padded * (8 + width) :]
     grad_bias = sums[: 8 * padded].reshape(padded, 8).sum(axis=1)
     grad_weight = sums[8 * padded :].reshape(-1, padded, PANEL).transpose(1, 0, 2).reshape(padded, width)
     return (
-        found[0][:, : first.shape[1]],
-        found[1][:, : first.shape[1]],
-        grad_weight[:factors, : first.shape[1]].astype(np.float32),
+        found[0][:, :hidden],
+        found[1][:, :hidden],
+        grad_weight[:factors, :hidden].astype(np.float32),
         grad_bias[:factors].astype(np.float32),
     )

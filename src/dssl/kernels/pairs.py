@@ -10,15 +10,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dssl.kernels.arcs import place
-from dssl.kernels.compile import compiled, equal_parts, in_threads, usable_threads
+from dssl.kernels.compile import Floats, Indices, Indptr, compiled, equal_parts, in_threads, usable_threads
 
-Indptr = NDArray[np.int64]
-Indices = NDArray[np.int32]
-Floats = NDArray[np.float32]
 Places = NDArray[np.int64]
 
 LOOKED_AT = 64
 LEAST = 4096  # pairs that are worth a thread
+
+
+@compiled
+def _shared(
+    indptr: Indptr,
+    indices: Indices,
+    i: np.int64,
+    other_indptr: Indptr,
+    other_indices: Indices,
+    j: np.int64,
+    weights: Floats,
+) -> np.float32:
+    """Sum of the weights of the nodes of row i that are in the other row j too."""
+    low, size = indptr[i], indptr[i + 1] - indptr[i]
+    taken = min(size, LOOKED_AT)
+    total = np.float32(0)
+    for turn in range(taken):
+        node = np.int64(indices[low + turn * size // taken])
+        if place(other_indptr, other_indices, j, node) >= 0:
+            total += weights[node]
+    return total * np.float32(size / taken) if taken else total
 
 
 @compiled
@@ -36,23 +54,10 @@ def _common_neighbours(
 ) -> None:
     for e in range(begin, stop):
         i, j = start[e], end[e]
-        low, size = first_indptr[i], first_indptr[i + 1] - first_indptr[i]
-        other_low, other_size = second_indptr[j], second_indptr[j + 1] - second_indptr[j]
-        swap = other_size < size
-        shorter = other_size if swap else size
-        taken = shorter if shorter < LOOKED_AT else LOOKED_AT
-        total = np.float32(0)
-        for turn in range(taken):
-            if swap:
-                node = np.int64(second_indices[other_low + turn * other_size // taken])
-                found = place(first_indptr, first_indices, i, node) >= 0
-            else:
-                node = np.int64(first_indices[low + turn * size // taken])
-                found = place(second_indptr, second_indices, j, node) >= 0
-            if found:
-                total += weights[node]
-        if taken:
-            out[e] = total * np.float32(shorter / taken)
+        if second_indptr[j + 1] - second_indptr[j] < first_indptr[i + 1] - first_indptr[i]:
+            out[e] = _shared(second_indptr, second_indices, j, first_indptr, first_indices, i, weights)
+        else:
+            out[e] = _shared(first_indptr, first_indices, i, second_indptr, second_indices, j, weights)
 
 
 def common_neighbours(
@@ -80,7 +85,7 @@ def _rank_among_neighbours(
 ) -> None:
     for e in range(begin, stop):
         low, size = indptr[start[e]], indptr[start[e] + 1] - indptr[start[e]]
-        taken = size if size < LOOKED_AT else LOOKED_AT
+        taken = min(size, LOOKED_AT)
         below = np.float32(0)
         for turn in range(taken):
             value = values[indices[low + turn * size // taken]]

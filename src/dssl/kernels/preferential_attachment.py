@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dssl.kernels.compile import compiled
-
-Indices = NDArray[np.int32]
+from dssl.kernels.compile import Indices, compiled
 
 
 @compiled

@@ -19,8 +19,10 @@ references. Positions are not checked.
     entry by entry; exp to 1e-7 for x up to 88 and 0 below −87; log for normal x > 0
 ``where_positive(x, y)``
     y where x > 0, and 0 elsewhere
-``transpose(r0, …, r7)``
-    the columns of an 8 × 8 matrix, as a tuple
+``transpose(m, i, m', i')``
+    write the transpose of the 8 × 8 matrix at one place to another
+``add_scaled(t, x, m, i)``, ``store_all(m, i, t)``
+    x times the floats from place i on, added to a tuple of vectors; the tuple stored there
 """
 
 from __future__ import annotations
@@ -52,6 +54,7 @@ class Vector(_types.Type):
 
 
 VECTOR = Vector()
+TUPLE: Any = object()  # stands for the type of a tuple of vectors, of any length
 
 
 @register_model(Vector)
@@ -64,14 +67,17 @@ def _function(result: Any, kinds: list[Any], build: Callable[..., Any]) -> Any:
     """Make a function for compiled code from one that writes LLVM's instructions: ``build(builder, *values)``."""
 
     @intrinsic
-    def function(_: Any, *__: Any) -> Any:
-        def make(context: Any, builder: Any, ___: Any, arguments: Any) -> Any:
+    def function(_: Any, *given: Any) -> Any:
+        vectors: Any = next((kind for kind in given if isinstance(kind, types.UniTuple)), None)
+
+        def make(context: Any, builder: Any, __: Any, arguments: Any) -> Any:
             made = build(builder, *cgutils.unpack_tuple(builder, arguments[0]))
-            if isinstance(made, list):
-                return context.make_tuple(builder, result, made)
+            if result is TUPLE:
+                return context.make_tuple(builder, vectors, made)
             return context.get_dummy_value() if result is types.void else made
 
-        return result(types.StarArgTuple(kinds)), make
+        accepted = [vectors if kind is TUPLE else kind for kind in kinds]
+        return (vectors if result is TUPLE else result)(types.StarArgTuple(accepted)), make
 
     return function
 
@@ -96,6 +102,10 @@ def _splat(builder: Any, value: Any) -> Any:
     nothing = ir.Constant(_FLOATS, ir.Undefined)
     one = builder.insert_element(nothing, value, ir.Constant(_INT, 0))
     return builder.shuffle_vector(one, nothing, _constant(0, _INT))
+
+
+def _plus(builder: Any, place: Any, number: int) -> Any:
+    return builder.add(place, ir.Constant(place.type, number))
 
 
 def _address(builder: Any, memory: Any, place: Any, to: Any, unit: Any = None) -> Any:
@@ -140,6 +150,16 @@ def _store(builder: Any, at: Any, place: Any, value: Any) -> None:
     builder.store(value, _address(builder, at, place, _FLOATS, _FLOAT), align=4)
 
 
+def _load_all(builder: Any, at: Any, place: Any, count: int) -> list[Any]:
+    return [_load(builder, at, _plus(builder, place, v * WIDTH)) for v in range(count)]
+
+
+def _store_all(builder: Any, at: Any, place: Any, vectors: Any) -> None:
+    values = vectors if isinstance(vectors, list) else cgutils.unpack_tuple(builder, vectors)
+    for v, value in enumerate(values):
+        _store(builder, at, _plus(builder, place, v * WIDTH), value)
+
+
 def _prefetch(builder: Any, at: Any, place: Any) -> None:
     pointer = _address(builder, at, place, ir.IntType(8), _FLOAT)
     kind = ir.FunctionType(ir.VoidType(), [pointer.type, _INT, _INT, _INT])
@@ -149,6 +169,7 @@ def _prefetch(builder: Any, at: Any, place: Any) -> None:
 
 load = _function(VECTOR, [types.intp, types.intp], _load)
 store = _function(types.void, [types.intp, types.intp, VECTOR], _store)
+store_all = _function(types.void, [types.intp, types.intp, TUPLE], _store_all)
 prefetch = _function(types.void, [types.intp, types.intp], _prefetch)
 
 
@@ -196,8 +217,13 @@ def _total(builder: Any, x: Any) -> Any:
     return builder.extract_element(x, ir.Constant(_INT, 0))
 
 
-def _transpose(builder: Any, *rows: Any) -> list[Any]:
-    found = list(rows)
+def _add_scaled(builder: Any, sums: Any, x: Any, at: Any, place: Any) -> list[Any]:
+    before, scale = cgutils.unpack_tuple(builder, sums), _splat(builder, x)
+    return [_fma(builder, scale, y, z) for y, z in zip(_load_all(builder, at, place, len(before)), before, strict=True)]
+
+
+def _transpose(builder: Any, at: Any, place: Any, to: Any, target: Any) -> None:
+    found = _load_all(builder, at, place, WIDTH)
     for step in (4, 2, 1):  # swap the off-diagonal blocks of 4, then of 2, then of 1
         upper = [lane if not lane & step else WIDTH + lane - step for lane in range(WIDTH)]
         lower = [lane + step if not lane & step else WIDTH + lane for lane in range(WIDTH)]
@@ -205,7 +231,7 @@ def _transpose(builder: Any, *rows: Any) -> list[Any]:
             both = found[i], found[i + step]
             found[i] = builder.shuffle_vector(*both, ir.Constant(_INTS, upper))
             found[i + step] = builder.shuffle_vector(*both, ir.Constant(_INTS, lower))
-    return found
+    _store_all(builder, to, target, found)
 
 
 splat, total = _function(VECTOR, [types.float32], _splat), _function(types.float32, [VECTOR], _total)
@@ -215,7 +241,8 @@ maximum = _function(VECTOR, [VECTOR] * 2, lambda b, x, y: b.select(b.fcmp_ordere
 where_positive = _function(
     VECTOR, [VECTOR] * 2, lambda b, x, y: b.select(b.fcmp_ordered(">", x, _constant(0.0)), y, _constant(0.0))
 )
-transpose = _function(types.UniTuple(VECTOR, WIDTH), [VECTOR] * WIDTH, _transpose)
+add_scaled = _function(TUPLE, [TUPLE, types.float32, types.intp, types.intp], _add_scaled)
+transpose = _function(types.void, [types.intp] * 4, _transpose)
 
 
 def _operator(symbol: Any, name: str) -> None:
@@ -250,18 +277,14 @@ def tile(rows: int, vectors: int, depth: int, *, a_row: int, a_column: int, b_ro
     """
 
     def build(builder: Any, a: Any, a_at: Any, b: Any, b_at: Any, c: Any, c_at: Any) -> None:
-        def at(start: Any, place: int) -> Any:
-            return builder.add(start, ir.Constant(start.type, place))
-
-        sums = [[_load(builder, c, at(c_at, r * c_row + v * WIDTH)) for v in range(vectors)] for r in range(rows)]
+        sums = [_load_all(builder, c, _plus(builder, c_at, r * c_row), vectors) for r in range(rows)]
         for p in range(depth):
-            right = [_load(builder, b, at(b_at, p * b_row + v * WIDTH)) for v in range(vectors)]
+            right = _load_all(builder, b, _plus(builder, b_at, p * b_row), vectors)
             for r in range(rows):
-                left = builder.load(_address(builder, a, at(a_at, r * a_row + p * a_column), _FLOAT))
+                left = builder.load(_address(builder, a, _plus(builder, a_at, r * a_row + p * a_column), _FLOAT))
                 sums[r] = [_fma(builder, _splat(builder, left), x, y) for x, y in zip(right, sums[r], strict=True)]
-        for r, row in enumerate(sums):
-            for v, value in enumerate(row):
-                _store(builder, c, at(c_at, r * c_row + v * WIDTH), value)
+        for r, values in enumerate(sums):
+            _store_all(builder, c, _plus(builder, c_at, r * c_row), values)
 
     return _function(types.void, [types.intp] * 6, build)
 

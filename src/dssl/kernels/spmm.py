@@ -6,31 +6,37 @@ number of threads.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numpy.typing import NDArray
 
-from dssl.kernels.compile import in_threads, row_parts
-from dssl.kernels.simd import (
-    ZERO,
-    compiled,
-    fma,
-    load,
-    long,
-    memory,
-    number,
-    prefetch,
-    short,
-    splat,
-    store,
-)
+from dssl.kernels.compile import Floats, Indices, Indptr, in_threads, row_parts
+from dssl.kernels.simd import ZERO, add_scaled, compiled, long, memory, number, prefetch, short, splat, store_all
 
-Indptr = NDArray[np.int64]
-Indices = NDArray[np.int32]
-Floats = NDArray[np.float32]
-
-BLOCK, HALF = 64, 32  # columns whose sums are in registers: eight of them, or four
 AHEAD = 8  # links between the one that is added and the one whose row is prefetched
 FEW = 1_000_000  # multiplications that are not worth a second thread
+
+
+@compiled
+def _multiply(
+    sums: tuple[Any, ...],
+    row: tuple[int, int, int],
+    column: int,
+    columns: int,
+    last: int,
+    step: int,
+    arrays: tuple[int, int, int, int],
+) -> int:
+    """Write a row of the product from ``column`` on, eight columns per vector of ``sums``; return where it ends."""
+    i, start, stop = row
+    indices, values, dense, out = arrays
+    for link in range(start, stop):
+        ahead = short(indices, min(link + AHEAD, last)) * columns + column
+        for line in range(0, 8 * len(sums), 16):
+            prefetch(dense, ahead + line)
+        sums = add_scaled(sums, number(values, link * step), dense, short(indices, link) * columns + column)
+    store_all(out, i * columns + column, sums)
+    return column + 8 * len(sums)
 
 
 @compiled
@@ -50,61 +56,19 @@ def _multiply_rows(
 
     The value of a link is ``step`` places after that of the link before: 0 for a value that all share.
     """
+    arrays = (indices, values, dense, out)
+    one = (splat(ZERO),)
+    four = one + one + one + one
+    eight = four + four
     for i in range(begin, end):
-        start, stop = long(indptr, i), long(indptr, i + 1)
+        row = (i, long(indptr, i), long(indptr, i + 1))
         column = 0
-        while column + BLOCK <= columns:
-            a = b = c = d = e = f = g = h = splat(ZERO)
-            for link in range(start, stop):
-                ahead = short(indices, min(link + AHEAD, last)) * columns + column
-                prefetch(dense, ahead)
-                prefetch(dense, ahead + 16)
-                prefetch(dense, ahead + 32)
-                prefetch(dense, ahead + 48)
-                at, value = short(indices, link) * columns + column, splat(number(values, link * step))
-                a = fma(value, load(dense, at), a)
-                b = fma(value, load(dense, at + 8), b)
-                c = fma(value, load(dense, at + 16), c)
-                d = fma(value, load(dense, at + 24), d)
-                e = fma(value, load(dense, at + 32), e)
-                f = fma(value, load(dense, at + 40), f)
-                g = fma(value, load(dense, at + 48), g)
-                h = fma(value, load(dense, at + 56), h)
-            to = i * columns + column
-            store(out, to, a)
-            store(out, to + 8, b)
-            store(out, to + 16, c)
-            store(out, to + 24, d)
-            store(out, to + 32, e)
-            store(out, to + 40, f)
-            store(out, to + 48, g)
-            store(out, to + 56, h)
-            column += BLOCK
-        while column + HALF <= columns:
-            a = b = c = d = splat(ZERO)
-            for link in range(start, stop):
-                ahead = short(indices, min(link + AHEAD, last)) * columns + column
-                prefetch(dense, ahead)
-                prefetch(dense, ahead + 16)
-                at, value = short(indices, link) * columns + column, splat(number(values, link * step))
-                a = fma(value, load(dense, at), a)
-                b = fma(value, load(dense, at + 8), b)
-                c = fma(value, load(dense, at + 16), c)
-                d = fma(value, load(dense, at + 24), d)
-            to = i * columns + column
-            store(out, to, a)
-            store(out, to + 8, b)
-            store(out, to + 16, c)
-            store(out, to + 24, d)
-            column += HALF
+        while column + 64 <= columns:
+            column = _multiply(eight, row, column, columns, last, step, arrays)
+        while column + 32 <= columns:
+            column = _multiply(four, row, column, columns, last, step, arrays)
         while column < columns:
-            a = splat(ZERO)
-            for link in range(start, stop):
-                prefetch(dense, short(indices, min(link + AHEAD, last)) * columns + column)
-                at = short(indices, link) * columns + column
-                a = fma(splat(number(values, link * step)), load(dense, at), a)
-            store(out, i * columns + column, a)
-            column += 8
+            column = _multiply(one, row, column, columns, last, step, arrays)
 
 
 def spmm(indptr: Indptr, indices: Indices, values: Floats | None, dense: Floats, out: Floats, *, threads: int) -> None:

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dssl.kernels.arcs import place
-from dssl.kernels.compile import compiled, in_threads, row_parts, usable_threads
-from dssl.kernels.csr import LEAST, mix
-
-Indptr = NDArray[np.int64]
-Indices = NDArray[np.int32]
-Floats = NDArray[np.float32]
+from dssl.kernels.compile import Floats, Indices, Indptr, compiled, in_threads, row_parts, usable_threads
+from dssl.kernels.csr import GOLDEN, LEAST, mix
 
 PAIRS = 256  # pairs of neighbours that are looked at where there are more
 
@@ -31,7 +26,7 @@ def _clustering(first: int, last: int, indptr: Indptr, indices: Indices, seed: i
         else:
             pairs = PAIRS
             for draw in range(PAIRS):
-                key = mix(mix(np.uint64(i) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(draw)) ^ np.uint64(seed))
+                key = mix(mix(np.uint64(i) * GOLDEN + np.uint64(draw)) ^ np.uint64(seed))
                 one = np.int64((key >> np.uint64(32)) % np.uint64(degree))
                 other = np.int64((key & np.uint64(0xFFFFFFFF)) % np.uint64(degree - 1))
                 if other >= one:
@@ -54,16 +49,12 @@ def clustering(indptr: Indptr, indices: Indices, seed: int) -> Floats:
 
 
 @compiled
-def _largest_neighbour(indptr: Indptr, indices: Indices, values: Floats, out: Floats) -> None:
+def largest_neighbour(indptr: Indptr, indices: Indices, values: Floats) -> Floats:
+    """Largest value of a node's neighbours, shape ``(N,)``; 0 without neighbours. Values are not negative."""
+    out = np.zeros(indptr.size - 1, np.float32)
     for i in range(out.shape[0]):
         for e in range(indptr[i], indptr[i + 1]):
             value = values[indices[e]]
             if value > out[i]:
                 out[i] = value
-
-
-def largest_neighbour(indptr: Indptr, indices: Indices, values: Floats) -> Floats:
-    """Largest value of a node's neighbours, shape ``(N,)``; 0 without neighbours. Values are not negative."""
-    out = np.zeros(indptr.size - 1, np.float32)
-    _largest_neighbour(indptr, indices, values, out)
     return out

@@ -5,14 +5,14 @@ The registry is `dssl.config.methods.METHODS`: a section of settings for each me
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from dssl.graph import Graph
+from dssl.nn.batches import Sampling
 from dssl.runtime.scale import Scale
 
 
@@ -29,9 +29,7 @@ class Method(Protocol):
     def before_epoch(self, epoch: int, epochs: int) -> None:
         """Set everything that changes along the training, before epoch number ``epoch`` (from 0) of ``epochs``."""
 
-    def batches(
-        self, graph: Graph, *, batch_size: int, fanout: Sequence[int], seed: int, epoch: int, device: torch.device
-    ) -> Iterator[Any]:
+    def batches(self, graph: Graph, sampling: Sampling) -> Iterator[Any]:
         """Return the batches of an epoch: the same for the same seed and epoch, in any process."""
 
     def after_step(self) -> None:

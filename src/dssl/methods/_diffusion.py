@@ -12,11 +12,11 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from dssl.graph import Graph
+from dssl.kernels.compile import compiled
 
 MISSED = 1e-2  # fraction of the coefficients that the series may leave out
 
@@ -74,7 +74,7 @@ def diffuse(
     return made.replace(x=graph.x, feature_names=graph.feature_names, name=graph.name)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _spread(
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],

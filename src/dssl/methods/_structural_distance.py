@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from dssl.graph import Graph
+from dssl.kernels.compile import compiled
 
 Ints = NDArray[np.int64]
 
@@ -28,13 +28,12 @@ def candidates(graph: Graph) -> tuple[Ints, Ints]:
     n, degrees = graph.num_nodes, graph.degrees
     reach = max(1, math.ceil(math.log2(max(n, 2))))
     around = np.add.reduceat(np.append(degrees[graph.indices], 0), graph.indptr[:-1]) / np.maximum(degrees, 1)
-    order = np.lexsort(
-        (around, degrees)
-    )  # the value of reduceat for a node without links does not matter: all are equal
-    first = [order[: n - step] for step in range(1, min(reach, n - 1) + 1)]
-    second = [order[step:] for step in range(1, min(reach, n - 1) + 1)]
-    empty = np.zeros(0, np.int64)
-    return np.concatenate([empty, *first]), np.concatenate([empty, *second])
+    order = np.lexsort((around, degrees))  # what reduceat gives a node without links does not matter: all are equal
+    steps = range(1, min(reach, n - 1) + 1)
+    none = order[:0]
+    return np.concatenate([none, *(order[:-step] for step in steps)]), np.concatenate(
+        [none, *(order[s:] for s in steps)]
+    )
 
 
 def degree_sequences(graph: Graph, layers: int) -> tuple[Ints, Ints, Ints]:
@@ -44,16 +43,10 @@ def degree_sequences(graph: Graph, layers: int) -> tuple[Ints, Ints, Ints]:
         Pointers, shape ``(N · layers + 1,)``: the sequence of node i and ring k is at ``i · layers + k``; then the
         degrees in rising order and how often each occurs.
     """
-    pointers, degrees, counts = _rings(graph.indptr, graph.indices, layers)
-    return pointers, degrees, counts
+    return _rings(graph.indptr, graph.indices, layers)
 
 
-def distances(sequences: tuple[Ints, Ints, Ints], layers: int, first: Ints, second: Ints) -> NDArray[np.float64]:
-    """f_k of pairs, shape ``(P, layers)``; infinite from the ring on that one of the two does not have."""
-    return _distances(*sequences, layers, first, second)
-
-
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _rings(indptr: Ints, indices: NDArray[np.int32], layers: int) -> tuple[Ints, Ints, Ints]:
     n = indptr.shape[0] - 1
     pointers = np.zeros(n * layers + 1, np.int64)
@@ -98,7 +91,7 @@ def _rings(indptr: Ints, indices: NDArray[np.int32], layers: int) -> tuple[Ints,
     return pointers, degrees[:at].copy(), counts[:at].copy()
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _warping(a: Ints, how_a: Ints, b: Ints, how_b: Ints) -> float:
     """Dynamic time warping of two compressed sequences."""
     n, m = a.shape[0], b.shape[0]
@@ -116,10 +109,10 @@ def _warping(a: Ints, how_a: Ints, b: Ints, how_b: Ints) -> float:
     return float(before[m])
 
 
-@numba.njit(cache=True, nogil=True)
-def _distances(
-    pointers: Ints, degrees: Ints, counts: Ints, layers: int, first: Ints, second: Ints
-) -> NDArray[np.float64]:
+@compiled
+def distances(sequences: tuple[Ints, Ints, Ints], layers: int, first: Ints, second: Ints) -> NDArray[np.float64]:
+    """f_k of pairs, shape ``(P, layers)``; infinite from the ring on that one of the two does not have."""
+    pointers, degrees, counts = sequences
     out = np.full((first.shape[0], layers), np.inf)
     for e in range(first.shape[0]):
         total = 0.0

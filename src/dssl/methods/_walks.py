@@ -7,23 +7,32 @@ thread: parallel updates of shared rows would end elsewhere in each run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dssl.graph import Graph
 from dssl.kernels.arcs import place
-from dssl.kernels.compile import compiled_fast
-from dssl.kernels.csr import mix
-
-Floats = NDArray[np.float32]
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+from dssl.kernels.compile import Floats, Indices, Indptr, compiled_fast
+from dssl.kernels.csr import GOLDEN, mix
 
 
-@dataclass(frozen=True, slots=True)
-class Draws:
+class Links(NamedTuple):
+    """The links that walks follow.
+
+    Args:
+        indptr: row pointers, shape ``(N + 1,)``.
+        indices: ends of the links.
+        heaps: `running_sums` of their weights; empty where all weigh the same.
+    """
+
+    indptr: Indptr
+    indices: Indices
+    heaps: NDArray[np.float64]
+
+
+class Draws(NamedTuple):
     """An alias table: a position with a given probability in constant time.
 
     Args:
@@ -59,7 +68,8 @@ def walks(
         Positions, shape ``(W, length + 1)``; −1 after a node without links, or with none that weighs anything.
     """
     heaps = np.zeros(0) if graph.weights is None else running_sums(graph.indptr, graph.weights)
-    return _walks(graph.indptr, graph.indices, heaps, starts.astype(np.int64), length, np.uint64(seed), p, q)
+    links = Links(graph.indptr, graph.indices, heaps)
+    return _walks(links, starts.astype(np.int64), length, np.uint64(seed), p, q)
 
 
 def running_sums(indptr: NDArray[np.int64], weights: NDArray[np.floating]) -> NDArray[np.float64]:
@@ -85,10 +95,9 @@ def _below(state: np.uint64, bound: Any) -> Any:
 
 
 @compiled_fast
-def _neighbour(
-    indptr: NDArray[np.int64], indices: NDArray[np.int32], heaps: NDArray[np.float64], node: Any, state: np.uint64
-) -> Any:
+def _neighbour(links: Links, node: Any, state: np.uint64) -> Any:
     """A random neighbour, in proportion to the weights."""
+    indptr, indices, heaps = links
     begin, end = indptr[node], indptr[node + 1]
     if heaps.shape[0] == 0:
         return indices[begin + _below(state, end - begin)]
@@ -98,8 +107,9 @@ def _neighbour(
 
 
 @compiled_fast
-def _leads_on(indptr: NDArray[np.int64], heaps: NDArray[np.float64], node: Any) -> Any:
+def _leads_on(links: Links, node: Any) -> Any:
     """Whether a walk can leave a node: it has links, and some weigh more than nothing."""
+    indptr, _, heaps = links
     begin, end = indptr[node], indptr[node + 1]
     if begin == end or heaps.shape[0] == 0:
         return begin < end
@@ -108,15 +118,9 @@ def _leads_on(indptr: NDArray[np.int64], heaps: NDArray[np.float64], node: Any) 
 
 @compiled_fast
 def _walks(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    heaps: NDArray[np.float64],
-    starts: NDArray[np.int64],
-    length: int,
-    seed: np.uint64,
-    p: float,
-    q: float,
+    links: Links, starts: NDArray[np.int64], length: int, seed: np.uint64, p: float, q: float
 ) -> NDArray[np.int32]:
+    indptr, indices, _ = links
     out = np.full((starts.shape[0], length + 1), -1, np.int32)
     plain = p == 1.0 and q == 1.0
     most = max(1.0, 1.0 / p, 1.0 / q)
@@ -124,12 +128,12 @@ def _walks(
         node = starts[w]
         before = np.int64(-1)
         out[w, 0] = node
-        state = mix(seed * _GOLDEN + np.uint64(node) + np.uint64(1))
+        state = mix(seed * GOLDEN + np.uint64(node) + np.uint64(1))
         for step in range(length):
-            if not _leads_on(indptr, heaps, node):
+            if not _leads_on(links, node):
                 break
-            state += _GOLDEN
-            chosen = np.int64(_neighbour(indptr, indices, heaps, node, state))
+            state += GOLDEN
+            chosen = np.int64(_neighbour(links, node, state))
             while not plain and before >= 0 and indptr[node] + 1 < indptr[node + 1]:
                 # Rejection: no table of all pairs of links is needed.
                 if chosen == before:
@@ -138,11 +142,11 @@ def _walks(
                     bias = 1.0
                 else:
                     bias = 1.0 / q
-                state += _GOLDEN
+                state += GOLDEN
                 if _unit(state) * most < bias:
                     break
-                state += _GOLDEN
-                chosen = np.int64(_neighbour(indptr, indices, heaps, node, state))
+                state += GOLDEN
+                chosen = np.int64(_neighbour(links, node, state))
             before, node = node, chosen
             out[w, step + 1] = node
     return out
@@ -150,9 +154,7 @@ def _walks(
 
 @compiled_fast
 def layered_walks(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    heaps: NDArray[np.float64],
+    links: Links,
     upward: NDArray[np.float64],
     starts: NDArray[np.int64],
     length: int,
@@ -162,9 +164,7 @@ def layered_walks(
     """Walk through several layers of links among the same nodes; a change of layer is not a step of the walk.
 
     Args:
-        indptr: row pointers of all layers, one after another: node i of layer k is row k · N + i.
-        indices: ends of the links, as nodes.
-        heaps: running sums of their weights.
+        links: those of all layers, one after another: node i of layer k is row k · N + i; their ends are nodes.
         upward: chance to change to the layer above rather than below, shape ``(layers, N)``; a layer in which the node
             has no links is not entered.
         starts: nodes to start from, in the lowest layer, shape ``(W,)``.
@@ -175,24 +175,25 @@ def layered_walks(
     Returns:
         Nodes, shape ``(W, length + 1)``; −1 after a node without links.
     """
+    indptr = links.indptr
     layers, n = upward.shape
     out = np.full((starts.shape[0], length + 1), -1, np.int32)
     for w in range(starts.shape[0]):
         node, layer, step = starts[w], 0, 0
         out[w, 0] = node
-        state = mix(seed * _GOLDEN + np.uint64(node) + np.uint64(1))
+        state = mix(seed * GOLDEN + np.uint64(node) + np.uint64(1))
         while step < length:
             row = layer * n + node
             if indptr[row] == indptr[row + 1]:
                 break
-            state += _GOLDEN
+            state += GOLDEN
             if _unit(state) < stay:
-                state += _GOLDEN
-                node = np.int64(_neighbour(indptr, indices, heaps, row, state))
+                state += GOLDEN
+                node = np.int64(_neighbour(links, row, state))
                 step += 1
                 out[w, step] = node
                 continue
-            state += _GOLDEN
+            state += GOLDEN
             above = layer + 1 < layers and indptr[row + n] < indptr[row + n + 1]
             if above and (layer == 0 or _unit(state) < upward[layer, node]):
                 layer += 1
@@ -230,9 +231,9 @@ def _alias(probabilities: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDA
 
 
 @compiled_fast
-def _draw(chance: NDArray[np.float64], alias: NDArray[np.int64], state: np.uint64) -> Any:
-    slot = _below(state, chance.shape[0])
-    return slot if _unit(state + np.uint64(0x632BE59BD9B4E019)) < chance[slot] else alias[slot]
+def _draw(table: Draws, state: np.uint64) -> Any:
+    slot = _below(state, table.chance.shape[0])
+    return slot if _unit(state + np.uint64(0x632BE59BD9B4E019)) < table.chance[slot] else table.alias[slot]
 
 
 @compiled_fast
@@ -241,8 +242,7 @@ def _pair(
     outputs: Floats,
     i: Any,
     o: Any,
-    chance: NDArray[np.float64],
-    alias: NDArray[np.int64],
+    others: Draws,
     negatives: int,
     rate: float,
     state: np.uint64,
@@ -254,7 +254,7 @@ def _pair(
     for k in range(negatives + 1):
         target = o
         if k > 0:
-            target = _draw(chance, alias, state + np.uint64(k) * _GOLDEN)
+            target = _draw(others, state + np.uint64(k) * GOLDEN)
             if target == o:
                 continue
         score = np.float32(0)
@@ -277,8 +277,7 @@ def train_walks(
     paths: NDArray[np.int32],
     vectors: Floats,
     outputs: Floats,
-    chance: NDArray[np.float64],
-    alias: NDArray[np.int64],
+    others: Draws,
     window: int,
     negatives: int,
     rate: float,
@@ -292,8 +291,7 @@ def train_walks(
         paths: positions, −1 after the end, shape ``(W, L)``.
         vectors: table of vectors, shape ``(N, d)``.
         outputs: table of the nodes as contexts, shape ``(N, d)``.
-        chance: of `Draws` of the negatives.
-        alias: of the same.
+        others: table of the negatives.
         window: largest distance along a walk.
         negatives: draws per pair.
         rate: step size.
@@ -302,19 +300,17 @@ def train_walks(
     change = np.empty(vectors.shape[1], np.float32)
     loss, pairs = 0.0, 0
     for w in range(paths.shape[0]):
-        state = mix(seed * _GOLDEN + np.uint64(paths[w, 0]) + np.uint64(1))
+        state = mix(seed * GOLDEN + np.uint64(paths[w, 0]) + np.uint64(1))
         length = paths.shape[1]
         while length > 0 and paths[w, length - 1] < 0:
             length -= 1
         for t in range(length):
-            state += _GOLDEN
+            state += GOLDEN
             reach = 1 + _below(state, window)
             for s in range(max(0, t - reach), min(length, t + reach + 1)):
                 if s != t:
-                    state = mix(state + _GOLDEN)
-                    loss += _pair(
-                        vectors, outputs, paths[w, t], paths[w, s], chance, alias, negatives, rate, state, change
-                    )
+                    state = mix(state + GOLDEN)
+                    loss += _pair(vectors, outputs, paths[w, t], paths[w, s], others, negatives, rate, state, change)
                     pairs += 1
     return loss, pairs
 
@@ -325,28 +321,27 @@ def train_pairs(
     end: NDArray[np.int64],
     vectors: Floats,
     outputs: Floats,
-    chance: NDArray[np.float64],
-    alias: NDArray[np.int64],
+    others: Draws,
     negatives: int,
     rate: float,
     seed: np.uint64,
 ) -> float:
     """As `train_walks`, for pairs that are given; both tables may be the same. Returns the summed loss."""
     change = np.empty(vectors.shape[1], np.float32)
-    state = mix(seed * _GOLDEN)
+    state = mix(seed * GOLDEN)
     loss = 0.0
     for e in range(start.shape[0]):
-        state = mix(state + _GOLDEN)
-        loss += _pair(vectors, outputs, start[e], end[e], chance, alias, negatives, rate, state, change)
+        state = mix(state + GOLDEN)
+        loss += _pair(vectors, outputs, start[e], end[e], others, negatives, rate, state, change)
     return loss
 
 
 @compiled_fast
-def draw(chance: NDArray[np.float64], alias: NDArray[np.int64], count: int, seed: np.uint64) -> NDArray[np.int64]:
-    """Draw ``count`` positions of a table of `Draws`."""
+def draw(table: Draws, count: int, seed: np.uint64) -> NDArray[np.int64]:
+    """Draw ``count`` positions of a table."""
     out = np.empty(count, np.int64)
-    state = mix(seed * _GOLDEN)
+    state = mix(seed * GOLDEN)
     for e in range(count):
-        state += _GOLDEN
-        out[e] = _draw(chance, alias, state)
+        state += GOLDEN
+        out[e] = _draw(table, state)
     return out

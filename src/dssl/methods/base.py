@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from dssl.graph import Graph
 from dssl.nn import health, layerwise
-from dssl.nn.batches import Batch, Loader, full_batch
+from dssl.nn.batches import Batch, Loader, Sampling, full_batch
 from dssl.nn.encoders import Encoder
 from dssl.runtime import distributed
 from dssl.runtime.scale import IN_MEMORY, Scale
@@ -59,20 +59,10 @@ class EncoderMethod(nn.Module):
     def before_epoch(self, epoch: int, epochs: int) -> None:
         """Set everything that changes along the training: by default nothing."""
 
-    def batches(
-        self, graph: Graph, *, batch_size: int, fanout: Sequence[int], seed: int, epoch: int, device: torch.device
-    ) -> Iterator[Any]:
-        """Return the batches of an epoch; a ``batch_size`` of 0 is the whole graph at once."""
-        return self._loader.epoch(
-            graph,
-            batch_size=batch_size,
-            fanout=fanout,
-            layers=self.reach,
-            seed=seed,
-            epoch=epoch,
-            device=device,
-            averages=0 if self.augments else self.encoder.averages,
-        )
+    def batches(self, graph: Graph, sampling: Sampling) -> Iterator[Any]:
+        """Return the batches of an epoch."""
+        averages = 0 if self.augments else self.encoder.averages
+        return self._loader.epoch(graph, sampling, layers=self.reach, averages=averages)
 
     def after_step(self) -> None:
         """Run after each step of the optimiser: by default nothing."""
@@ -85,7 +75,7 @@ class EncoderMethod(nn.Module):
         """
         if self.training:
             self.record(weight, embedding, {"loss": loss, **terms})
-        return loss * distributed.share(weight) if distributed.world() > 1 else loss
+        return loss * distributed.share(weight)
 
     def record(self, weight: int, embedding: Tensor, values: dict[str, Tensor | float]) -> None:
         """Add values of a batch of ``weight`` centres, and the effective rank of their embedding, to the epoch's."""

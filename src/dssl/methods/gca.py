@@ -95,9 +95,7 @@ class GCA(EncoderMethod):
         """Return the negative of Eq. 2 for a batch."""
         count = batch.num_centres
         chosen = torch.randperm(count)[: self.anchors].to(batch.device)
-        rows = np.repeat(np.arange(len(batch.nodes)), np.diff(batch.adjacency.indptr))
-        scores = link_scores(self._nodes, batch.nodes[rows], batch.nodes[batch.adjacency.indices])
-        links = unimportance(scores, self._links)
+        links = unimportance(link_scores(self._nodes, *batch.ends), self._links)
         vectors = []
         for link_rate, feature_rate in self.rates:
             view = drop_links(batch, np.minimum(link_rate * links, self.most_dropped))

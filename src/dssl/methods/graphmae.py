@@ -53,7 +53,7 @@ from dssl.methods.base import EncoderMethod
 from dssl.nn.augment import drop_links, replace_rows
 from dssl.nn.batches import Batch
 from dssl.nn.encoders import Dense, Encoder
-from dssl.nn.operators import Operator, softmax, weighted_sum
+from dssl.nn.operators import Operator, attention
 
 SLOPE = 0.2  # of the LeakyReLU of attention, as in GAT
 
@@ -121,11 +121,8 @@ class GraphMAE(EncoderMethod):
         """Return Σ_j α_ij h_j (Eq. 3), shape ``(n, dim)``: W is applied after it, to the hidden nodes alone."""
         if self.attention is None:
             return batch.gcn @ h
-        loops = torch.arange(len(h), device=h.device).expand(2, -1)
-        source, target = torch.cat([batch.edge_index, loops], dim=1)
-        own, other = (h @ (self.decoder.weight @ self.attention.weight)).unbind(dim=1)
-        scores = F.leaky_relu(own.index_select(0, target) + other.index_select(0, source), SLOPE)
-        return weighted_sum(softmax(scores, target, len(h)), h, source, target, len(h))
+        own, other = (h @ (self.decoder.weight @ self.attention.weight)).chunk(2, dim=1)
+        return attention(h[:, None], own, other, batch.edge_index, SLOPE)
 
 
 def rows(x: Tensor | Operator, at: Tensor) -> Tensor:

@@ -50,7 +50,7 @@ the last.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal, NamedTuple, cast
 
@@ -67,7 +67,7 @@ from dssl.methods._node_similarity import return_probabilities, similar_nodes
 from dssl.methods.base import EncoderMethod
 from dssl.nn import health
 from dssl.nn.augment import mask_columns
-from dssl.nn.batches import Batch, full_batch
+from dssl.nn.batches import Batch, Sampling, full_batch
 from dssl.nn.encoders import Dense, Encoder
 from dssl.nn.operators import weighted_sum
 from dssl.runtime import distributed
@@ -170,13 +170,9 @@ class GREET(EncoderMethod):
         self._encodings = graph, return_probabilities(graph, self.encoding_dim)
         self._alike = similar_nodes(graph, self.positives)
 
-    def batches(
-        self, graph: Graph, *, batch_size: int, fanout: Sequence[int], seed: int, epoch: int, device: torch.device
-    ) -> Iterator[Step]:
+    def batches(self, graph: Graph, sampling: Sampling) -> Iterator[Step]:
         """Give each batch several times: for the steps on Eq. 5, then for the one on Eq. 6."""
-        for batch in super().batches(
-            graph, batch_size=batch_size, fanout=fanout, seed=seed, epoch=epoch, device=device
-        ):
+        for batch in super().batches(graph, sampling):
             for _ in range(self.contrast_steps):
                 yield Step("contrast", batch)
             yield Step("ranking", batch)
@@ -215,7 +211,7 @@ class GREET(EncoderMethod):
         linked = cosines(h, centre.index_select(0, arcs), neighbour.index_select(0, arcs))
         loss = pivot_ranking(weights.index_select(0, arcs), linked, cosines(h, *pairs), *self.margins)
         self._ranking.add(count, {"ranking": float(loss.detach())})
-        return loss * distributed.share(count) if distributed.world() > 1 else loss
+        return loss * distributed.share(count)
 
     def after_epoch(self) -> dict[str, float]:
         """Return the record of the epoch: the contrast is its loss."""

@@ -67,23 +67,14 @@ class LINE(TableMethod):
         total = 0.0
         # The first node identifies the batch of an epoch.
         own = rng.integer(seed, "links", int(nodes[0]))
-        places = draw(self._links.chance, self._links.alias, count, np.uint64(own))
+        places = draw(self._links, count, np.uint64(own))
         start, end = (side[places] for side in self._ends)
         first, second = (np.ascontiguousarray(vectors[:, part]) for part in self._columns())
         outputs = np.ascontiguousarray(contexts[:, self.middle :])
         for number, (table, other) in enumerate(((first, first), (second, outputs))):
             if table.shape[1]:
-                total += train_pairs(
-                    start,
-                    end,
-                    table,
-                    other,
-                    self._others.chance,
-                    self._others.alias,
-                    self.negatives,
-                    self.rate,
-                    np.uint64(rng.integer(own, "negatives", number)),
-                )
+                drawn = np.uint64(rng.integer(own, "negatives", number))
+                total += train_pairs(start, end, table, other, self._others, self.negatives, self.rate, drawn)
         vectors[:, : self.middle], vectors[:, self.middle :] = first, second
         contexts[:, self.middle :] = outputs
         return total, 2 * count

@@ -28,7 +28,7 @@ by its largest entry, which is its diagonal for nearly all nodes, and does not n
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal, cast
 
@@ -41,7 +41,7 @@ from dssl.graph import Graph
 from dssl.methods._diffusion import coefficients, diffuse
 from dssl.methods.base import EncoderMethod
 from dssl.nn.augment import shuffle_features
-from dssl.nn.batches import Batch, full_batch, mini_batches
+from dssl.nn.batches import Batch, Sampling, full_batch, mini_batches
 from dssl.nn.encoders import Encoder
 from dssl.nn.heads import Bilinear
 from dssl.nn.losses import infomax
@@ -91,32 +91,19 @@ class MVGRL(EncoderMethod):
 
     def prepare(self, graph: Graph, *, seed: int, scale: Scale = IN_MEMORY) -> None:  # noqa: ARG002
         """Find the diffusion of the graph."""
-        self._diffused = graph, self._diffuse(graph)
+        self._diffusion(graph)
 
-    def batches(
-        self, graph: Graph, *, batch_size: int, fanout: Sequence[int], seed: int, epoch: int, device: torch.device
-    ) -> Iterator[Views]:
+    def batches(self, graph: Graph, sampling: Sampling) -> Iterator[Views]:
         """Give pairs of batches with the same centres: of the graph and of its diffusion."""
-        assert self._diffused is not None
-        if not batch_size:
-            (first,) = super().batches(graph, batch_size=0, fanout=fanout, seed=seed, epoch=epoch, device=device)
+        diffusion = self._diffusion(graph)
+        if not sampling.batch_size:
+            (first,) = super().batches(graph, sampling)
             if self._whole is None or self._whole[0] is not first:
-                self._whole = first, (self._looped(first), self._scaled(full_batch(self._diffused[1], device)))
+                self._whole = first, self._pair(first, full_batch(diffusion, sampling.device))
             yield self._whole[1]
             return
-        both = (
-            mini_batches(
-                each,
-                batch_size=batch_size,
-                fanout=fanout,
-                layers=self.encoder.hops,
-                seed=seed,
-                epoch=epoch,
-                device=device,
-            )
-            for each in (graph, self._diffused[1])
-        )
-        yield from ((self._looped(first), self._scaled(second)) for first, second in zip(*both, strict=True))
+        both = (mini_batches(each, sampling, layers=self.encoder.hops) for each in (graph, diffusion))
+        yield from map(self._pair, *both)
 
     def forward(self, views: Views) -> Tensor:
         """Return the loss of a pair of batches."""
@@ -133,31 +120,31 @@ class MVGRL(EncoderMethod):
 
     def embed(self, graph: Graph, *, scale: Scale = IN_MEMORY) -> NDArray[np.float32]:  # noqa: ARG002
         """Return the sum of both views' vectors, shape ``(N, dim)``."""
-        known = self._diffused is not None and self._diffused[0] is graph
-        second = self._diffused[1] if known and self._diffused is not None else self._diffuse(graph)
         device = next(self.parameters()).device
         self.eval()
         with torch.no_grad():
-            views = self._looped(full_batch(graph, device)), self._scaled(full_batch(second, device))
-            first, other = self._vectors(views)
+            first, other = self._vectors(self._pair(*(full_batch(g, device) for g in (graph, self._diffusion(graph)))))
         return cast("NDArray[np.float32]", (first + other).cpu().numpy())
 
-    def _diffuse(self, graph: Graph) -> Graph:
-        return diffuse(
-            graph,
-            self.theta,
-            neighbours=self.neighbours,
-            precision=self.precision,
-            threshold=self.threshold,
-            by_column=self.column_scale,
-        )
+    def _diffusion(self, graph: Graph) -> Graph:
+        """The diffusion of a graph; that of the last one is kept."""
+        if self._diffused is None or self._diffused[0] is not graph:
+            diffused = diffuse(
+                graph,
+                self.theta,
+                neighbours=self.neighbours,
+                precision=self.precision,
+                threshold=self.threshold,
+                by_column=self.column_scale,
+            )
+            self._diffused = graph, diffused
+        return self._diffused[1]
 
-    def _looped(self, batch: Batch) -> Batch:
-        return replace(batch, loop=self.loop_weight)
-
-    def _scaled(self, batch: Batch) -> Batch:
-        """The batch of the diffusion; a GCN divides by degrees of 0 and the loop of 1, that is by nothing."""
-        return replace(batch, degrees=np.zeros_like(batch.degrees)) if self.column_scale else batch
+    def _pair(self, first: Batch, second: Batch) -> Views:
+        """Both batches as the encoders take them; by degrees of 0 and a loop of 1, a GCN divides by nothing."""
+        if self.column_scale:
+            second = replace(second, degrees=np.zeros_like(second.degrees))
+        return replace(first, loop=self.loop_weight), second
 
     def _vectors(self, views: Views) -> list[Tensor]:
         networks = (self.encoder, self.second)

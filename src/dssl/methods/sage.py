@@ -15,7 +15,7 @@ to length one at the end, in Algorithm 1 after each layer. In mini-batches a bat
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +29,7 @@ from dssl.graph import Graph
 from dssl.graph.adjacency import degrees
 from dssl.methods._walks import Draws, draw, walks
 from dssl.methods.base import EncoderMethod
-from dssl.nn.batches import Batch, sampled_batch
+from dssl.nn.batches import Batch, Sampling, sampled_batch
 from dssl.nn.encoders import Encoder
 from dssl.runtime import distributed
 
@@ -60,24 +60,23 @@ class UnsupervisedSAGE(EncoderMethod):
         """Return unit vectors, shape ``(n, dim)``."""
         return F.normalize(h, dim=1)
 
-    def batches(
-        self, graph: Graph, *, batch_size: int, fanout: Sequence[int], seed: int, epoch: int, device: torch.device
-    ) -> Iterator[Drawn]:
+    def batches(self, graph: Graph, sampling: Sampling) -> Iterator[Drawn]:
         """Give batches with a drawn partner for each node."""
+        seed, epoch, size, device = sampling.seed, sampling.epoch, sampling.batch_size, sampling.device
         order = rng.stream(seed, "sage", epoch).permutation(graph.num_nodes)
         u, v = partners(graph, order, self.walk_length, rng.integer(seed, "sage walks", epoch))
         table = Draws.of(graph.degrees.astype(np.float64) ** 0.75)
-        drawn = draw(table.chance, table.alias, len(u) * self.negatives, np.uint64(rng.integer(seed, "sage", epoch)))
+        drawn = draw(table, len(u) * self.negatives, np.uint64(rng.integer(seed, "sage", epoch)))
         others = drawn.reshape(len(u), self.negatives)
-        if not batch_size:
-            (whole,) = super().batches(graph, batch_size=0, fanout=fanout, seed=seed, epoch=epoch, device=device)
+        if not size:
+            (whole,) = super().batches(graph, sampling)
             yield Drawn(whole, *(torch.from_numpy(part).to(device) for part in (u, v, others)))
             return
-        sampling = rng.integer(seed, "neighbours", epoch) >> 1
-        for begin in range(0, max(len(u), 1), batch_size):
-            parts = [distributed.part(part[begin : begin + batch_size]) for part in (u, v, others)]
+        draws, totals = rng.integer(seed, "neighbours", epoch) >> 1, degrees(graph)
+        for begin in range(0, max(len(u), 1), size):
+            parts = [distributed.part(part[begin : begin + size]) for part in (u, v, others)]
             centres = np.unique(np.concatenate([part.ravel() for part in parts])) if len(u) else order[:1]
-            batch = sampled_batch(graph, degrees(graph), centres, fanout, self.encoder.hops, sampling, device)
+            batch = sampled_batch(graph, totals, centres, sampling.fanout, self.encoder.hops, draws, device)
             places = (torch.from_numpy(np.searchsorted(centres, part)).to(device) for part in parts)
             yield Drawn(batch, *places)
 

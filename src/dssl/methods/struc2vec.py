@@ -26,7 +26,7 @@ from scipy import sparse
 
 from dssl.graph import Graph
 from dssl.methods._structural_distance import candidates, degree_sequences, distances
-from dssl.methods._walks import Draws, layered_walks, running_sums
+from dssl.methods._walks import Draws, Links, layered_walks, running_sums
 from dssl.methods.table import SkipGram
 from dssl.runtime.scale import IN_MEMORY, Scale
 
@@ -57,7 +57,7 @@ class Struc2Vec(SkipGram):
     ) -> None:
         super().__init__(dim, walk_length=walk_length, window=window, negatives=negatives, step_size=step_size)
         self.layers, self.stay = rings, stay
-        self._links = np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0)
+        self._links = Links(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0))
         self._up = np.zeros((rings, 0))
 
     def prepare(self, graph: Graph, *, seed: int, scale: Scale = IN_MEMORY) -> None:
@@ -68,13 +68,14 @@ class Struc2Vec(SkipGram):
         made = [layer(found[:, k], first, second, graph.num_nodes) for k in range(self.layers)]
         stacked = sparse.csr_array(sparse.vstack(made, format="csr"))
         indptr = stacked.indptr.astype(np.int64)
-        self._links = indptr, stacked.indices.astype(np.int32), running_sums(indptr, weights_in_rows(stacked))
+        heaps = running_sums(indptr, weights_in_rows(stacked))
+        self._links = Links(indptr, stacked.indices.astype(np.int32), heaps)
         self._up = np.stack([upward(matrix) for matrix in made])
         self.others = Draws.of(np.ones(graph.num_nodes))
 
     def paths(self, starts: NDArray[np.int64], seed: int) -> NDArray[np.int32]:
         """Walk through the layers."""
-        return layered_walks(*self._links, self._up, starts, self.walk_length, self.stay, np.uint64(seed))
+        return layered_walks(self._links, self._up, starts, self.walk_length, self.stay, np.uint64(seed))
 
 
 def layer(

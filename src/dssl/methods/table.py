@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,10 @@ from dssl.errors import GraphError
 from dssl.graph import Graph
 from dssl.graph.ids import id_keys
 from dssl.methods._walks import Draws, train_walks
+from dssl.nn.batches import Sampling
 from dssl.runtime.scale import IN_MEMORY, Scale
 
 Starts = tuple[NDArray[np.int64], int]
-
-
 AT_ONCE = 10_000  # walks that are held in memory
 
 
@@ -66,21 +65,13 @@ class TableMethod(nn.Module):
         """Lower the step size linearly."""
         self.rate = self.step_size * max(1 - epoch / max(epochs, 1), 1e-4)
 
-    def batches(
-        self,
-        graph: Graph,
-        *,
-        batch_size: int,
-        fanout: Sequence[int],  # noqa: ARG002
-        seed: int,
-        epoch: int,
-        device: torch.device,  # noqa: ARG002
-    ) -> Iterator[Starts]:
+    def batches(self, graph: Graph, sampling: Sampling) -> Iterator[Starts]:
         """Return start nodes in random order, each once, with the seed of the epoch."""
-        order = rng.stream(seed, "starts", epoch).permutation(graph.num_nodes)
-        number = rng.integer(seed, "walks", epoch) >> 1
-        for begin in range(0, graph.num_nodes, batch_size or graph.num_nodes):
-            yield order[begin : begin + (batch_size or graph.num_nodes)], number
+        order = rng.stream(sampling.seed, "starts", sampling.epoch).permutation(graph.num_nodes)
+        number = rng.integer(sampling.seed, "walks", sampling.epoch) >> 1
+        size = sampling.batch_size or graph.num_nodes
+        for begin in range(0, graph.num_nodes, size):
+            yield order[begin : begin + size], number
 
     def update(self, batch: Starts) -> float:
         """Train the rows on a batch in place, and return the mean loss of its pairs."""
@@ -132,12 +123,11 @@ class TableMethod(nn.Module):
     def _find(self, wanted: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return the rows of keys, and whether each key is present."""
         own = self.keys.cpu().numpy()
+        if not len(own):
+            return np.zeros_like(wanted), np.zeros(len(wanted), bool)
         order = np.argsort(own, kind="stable")
-        at = (
-            order[np.searchsorted(own, wanted, sorter=order).clip(max=max(len(own) - 1, 0))] if len(own) else wanted * 0
-        )
-        known = own[at] == wanted if len(own) else np.zeros(len(wanted), bool)
-        return at, known
+        at = order[np.searchsorted(own, wanted, sorter=order).clip(max=len(own) - 1)]
+        return at, own[at] == wanted
 
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *args: Any) -> None:
         # A new module has no rows yet: their number is that of the fitted graph.
@@ -175,16 +165,9 @@ class SkipGram(TableMethod):
         total, count = 0.0, 0
         drawn = np.uint64(rng.integer(seed, "pairs"))  # another stream than that of the walks
         for begin in range(0, len(starts), AT_ONCE):
+            paths = self.paths(starts[begin : begin + AT_ONCE], seed)
             loss, pairs = train_walks(
-                self.paths(starts[begin : begin + AT_ONCE], seed),
-                vectors,
-                contexts,
-                self.others.chance,
-                self.others.alias,
-                self.window,
-                self.negatives,
-                self.rate,
-                drawn,
+                paths, vectors, contexts, self.others, self.window, self.negatives, self.rate, drawn
             )
             total, count = total + loss, count + pairs
         return total, count

@@ -136,8 +136,7 @@ VIEWS: dict[str, Callable[[Batch, float], Batch]] = {
 def _uniform(batch: Batch) -> NDArray[np.float64]:
     """A random number within [0, 1) of each link, the same in both directions, shape ``(A,)``."""
     seed = np.uint64(int(torch.randint(2**62, ())))
-    rows = batch.nodes[np.repeat(np.arange(len(batch.nodes)), np.diff(batch.adjacency.indptr))].astype(np.uint64)
-    columns = batch.nodes[batch.adjacency.indices].astype(np.uint64)
+    rows, columns = (side.astype(np.uint64) for side in batch.ends)
     state = np.minimum(rows, columns) * np.uint64(0x9E3779B97F4A7C15) + np.maximum(rows, columns) + seed
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # SplitMix64
         state = (state ^ (state >> np.uint64(shift))) * np.uint64(factor)

@@ -7,12 +7,12 @@ neighbours alone, and nothing else is sampled.
 
 from __future__ import annotations
 
-import queue
-import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TypeVar
+from functools import cached_property, lru_cache
+from typing import TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -73,6 +73,12 @@ class Batch:
         count = self.num_centres
         return replace(self, x=self.x[:count], averages=self.averages[:count], nodes=self.nodes[:count])
 
+    @property
+    def ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Positions in the whole graph of both ends of each link, in the order of ``adjacency.data``, ``(A,)``."""
+        coo = self.adjacency.tocoo(copy=False)
+        return self.nodes[coo.row], self.nodes[coo.col]
+
     @cached_property
     def gcn(self) -> Operator:
         """S = D̂^−½ (A + I) D̂^−½, with I times the weight of a loop."""
@@ -117,140 +123,91 @@ def full_batch(graph: Graph, device: torch.device) -> Batch:
     return Batch(features(graph.x, device), adjacency, links, degrees(graph), nodes, not graph.directed, device)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How the batches of an epoch are drawn.
+
+    Args:
+        batch_size: centres per batch; 0 takes the whole graph at once.
+        fanout: neighbours sampled of a centre, of its neighbours, and so on; the last number holds further out.
+            At least the largest degree means all.
+        seed: seed of the run.
+        epoch: number of the epoch; the same epoch gives the same batches in any process.
+        device: where tensors live.
+    """
+
+    batch_size: int
+    fanout: Sequence[int]
+    seed: int
+    epoch: int
+    device: torch.device
+
+
 class Loader:
     """The batches of each epoch; the batch of the whole graph and its averages are computed once and kept."""
 
     def __init__(self) -> None:
-        self._whole: tuple[Graph, Batch] | None = None
-        self._averages: tuple[Graph, NDArray[np.float32]] | None = None
+        self._whole, self._averages = lru_cache(maxsize=1)(full_batch), lru_cache(maxsize=1)(hop_features)
 
-    def epoch(
-        self,
-        graph: Graph,
-        *,
-        batch_size: int,
-        fanout: Sequence[int],
-        layers: int,
-        seed: int,
-        epoch: int,
-        device: torch.device,
-        averages: int = 0,
-    ) -> Iterator[Batch]:
+    def epoch(self, graph: Graph, sampling: Sampling, *, layers: int, averages: int = 0) -> Iterator[Batch]:
         """Return the whole graph at once for a ``batch_size`` of 0, and otherwise prefetched `mini_batches`.
 
         Args:
             graph: the graph.
-            batch_size: centres per batch.
-            fanout: see `mini_batches`.
-            layers: likewise.
-            seed: likewise.
-            epoch: likewise.
-            device: likewise.
+            sampling: how the batches are drawn.
+            layers: see `mini_batches`.
             averages: how many averages over neighbours the encoder takes in place of layers of links, or 0. They are
                 computed before the first batch, for dense features.
         """
-        if not batch_size:
-            if self._whole is None or self._whole[0] is not graph:
-                self._whole = graph, full_batch(graph, device)
-            yield self._whole[1]
+        if not sampling.batch_size:
+            yield self._whole(graph, sampling.device)
             return
         table = None
         if averages and isinstance(graph.x, np.ndarray):
-            if self._averages is None or self._averages[0] is not graph:
-                self._averages = graph, hop_features(graph, averages)
-            table, layers = self._averages[1], 0
-        yield from prefetched(
-            mini_batches(
-                graph,
-                batch_size=batch_size,
-                fanout=fanout,
-                layers=layers,
-                seed=seed,
-                epoch=epoch,
-                device=device,
-                averages=table,
-            )
-        )
+            table, layers = self._averages(graph, averages), 0
+        yield from prefetched(mini_batches(graph, sampling, layers=layers, averages=table))
 
 
-def prefetched(batches: Iterator[_Item], *, ahead: int = 1) -> Iterator[_Item]:
-    """Prepare the next batches in a thread while the current one is in use: the same ones, in the same order.
+def prefetched(batches: Iterator[_Item]) -> Iterator[_Item]:
+    """Prepare the next two batches in a thread while the current one is in use: the same ones, in the same order.
 
     An error in the thread is raised where its batch would have come. When the iterator is closed, so is the thread.
 
     Args:
         batches: the batches; only the thread may use it from now on.
-        ahead: how many may wait; one more is in preparation.
 
     >>> list(prefetched(iter("abc")))
     ['a', 'b', 'c']
     """
-    ready: queue.Queue[tuple[_Item | None, BaseException | None]] = queue.Queue(maxsize=ahead)
-    stopped = threading.Event()
-
-    def hand_over(item: _Item | None, error: BaseException | None) -> None:
-        while not stopped.is_set():
-            try:
-                return ready.put((item, error), timeout=0.05)
-            except queue.Full:
-                continue
-
-    def work() -> None:
-        try:
-            for item in batches:
-                hand_over(item, None)
-                if stopped.is_set():
-                    return
-            hand_over(None, StopIteration())
-        except BaseException as error:  # raised again in the reader
-            hand_over(None, error)
-
-    thread = threading.Thread(target=work, name="dssl batches", daemon=True)
-    thread.start()
+    end, thread = object(), ThreadPoolExecutor(1, "dssl batches")
+    waiting = deque(thread.submit(next, batches, end) for _ in range(2))
     try:
-        while True:
-            item, error = ready.get()
-            if isinstance(error, StopIteration):
-                return
-            if error is not None:
-                raise error
-            yield item  # type: ignore[misc]
-            del item  # otherwise the last batch stays in memory while the next one is awaited
+        while (item := waiting.popleft().result()) is not end:
+            waiting.append(thread.submit(next, batches, end))
+            yield cast(_Item, item)
+            del item  # otherwise it stays in memory while the next one is awaited
     finally:
-        stopped.set()
-        thread.join()
+        thread.shutdown(cancel_futures=True)
 
 
 def mini_batches(
-    graph: Graph,
-    *,
-    batch_size: int,
-    fanout: Sequence[int],
-    layers: int,
-    seed: int,
-    epoch: int,
-    device: torch.device,
-    averages: NDArray[np.float32] | None = None,
+    graph: Graph, sampling: Sampling, *, layers: int, averages: NDArray[np.float32] | None = None
 ) -> Iterator[Batch]:
     """The batches of one epoch, or this process's parts of them: each node is a centre once, in random order.
 
     Args:
         graph: the graph.
-        batch_size: centres per batch.
-        fanout: neighbours sampled of a centre, of its neighbours, and so on; the last number holds further out.
-            At least the largest degree means all.
+        sampling: how the batches are drawn.
         layers: steps of message passing of the encoder, each of which adds a ring of sampled neighbours.
-        seed: seed of the run.
-        epoch: number of the epoch; the same epoch gives the same batches in any process.
-        device: where tensors live.
         averages: `hop_features` of all nodes, of which a batch gets the rows of its nodes.
     """
+    seed, epoch, size, device = sampling.seed, sampling.epoch, sampling.batch_size, sampling.device
     order = rng.stream(seed, "loader", epoch).permutation(graph.num_nodes)
     draw = rng.integer(seed, "neighbours", epoch) >> 1
     totals = degrees(graph)
-    for begin in range(0, graph.num_nodes, batch_size):
-        centres = distributed.part(order[begin : begin + batch_size])
-        batch = sampled_batch(graph, totals, centres, fanout, layers, draw, device)
+    for begin in range(0, graph.num_nodes, size):
+        centres = distributed.part(order[begin : begin + size])
+        batch = sampled_batch(graph, totals, centres, sampling.fanout, layers, draw, device)
         if averages is not None:
             known = torch.from_numpy(out_of_core.rows(averages, batch.nodes)).to(device)
             batch = replace(batch, averages=known)
@@ -276,8 +233,8 @@ def sampled_batch(
         graph: the graph.
         totals: (weighted) degree of each node.
         centres: positions of the centres, each once.
-        fanout: see `mini_batches`.
-        layers: likewise.
+        fanout: see `Sampling`.
+        layers: see `mini_batches`.
         seed: of the draws.
         device: where tensors live.
         x: features of all nodes in place of the graph's.
@@ -309,7 +266,6 @@ def sampled_batch(
     adjacency = sparse.csr_array((value, (start, end)), shape=(n, n))
     wanted = sparse.csr_array(links, shape=(centres.size, n))
     chosen = graph.x if x is None else x
-    own = (
-        out_of_core.rows(chosen, nodes) if isinstance(chosen, np.ndarray) else None if chosen is None else chosen[nodes]
-    )
+    assert chosen is not None
+    own = out_of_core.rows(chosen, nodes) if isinstance(chosen, np.ndarray) else chosen[nodes]
     return Batch(features(own, device), adjacency, mean_matrix(wanted), totals[nodes], nodes, False, device)

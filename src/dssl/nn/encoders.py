@@ -20,7 +20,6 @@ from dssl.nn.batches import Batch
 from dssl.nn.operators import Operator, attention
 from dssl.runtime import distributed
 
-NAMES = ("gcn", "gat", "sage", "gin", "mlp", "hops")
 # An effective rank of a quarter of the vector's length counts as healthy. Fewer features than that cannot give it by
 # themselves; the activation can if hidden values are normalised (Minesweeper, 7 features, 64 columns: effective rank
 # 21.3 instead of 13.0, at the same accuracy).
@@ -247,18 +246,17 @@ class Hops(Encoder):
     ``high_pass`` there is a block more, (I − P) X W: how a node differs from its neighbours.
     """
 
-    def __init__(
-        self, *, in_dim: int, dim: int, hidden_dim: int, layers: int, dropout: float, batch_norm: bool, high_pass: bool
-    ) -> None:
+    def __init__(self, sizes: list[int], *, hops: int, dropout: float, batch_norm: bool, high_pass: bool) -> None:
         super().__init__()
-        self.in_dim, self.dim, self.hops, self.averages = in_dim, dim, layers, layers
-        self.blocks = nn.ModuleList(Dense(in_dim, hidden_dim) for _ in range(layers + 1))
-        self.difference = Dense(in_dim, hidden_dim, bias=False) if high_pass else None
-        width = hidden_dim * (layers + 1 + high_pass)
+        self.in_dim, hidden_dim, self.dim = sizes
+        self.hops = self.averages = hops
+        self.blocks = nn.ModuleList(Dense(self.in_dim, hidden_dim) for _ in range(hops + 1))
+        self.difference = Dense(self.in_dim, hidden_dim, bias=False) if high_pass else None
+        width = hidden_dim * (hops + 1 + high_pass)
         self.norm = BatchNorm(width) if batch_norm else nn.Identity()
         self.activation = PReLU()
         self.dropout = nn.Dropout(dropout)
-        self.out = Dense(width, dim)
+        self.out = Dense(width, self.dim)
 
     def forward(self, batch: Batch) -> Tensor:
         """Return one vector per node of the batch, shape ``(n, dim)``."""
@@ -297,6 +295,10 @@ class Hops(Encoder):
         if self.difference is not None:
             parts.append((cast(Tensor, x) - known[0][:, :-1]) @ self.difference.weight)
         return parts
+
+
+STACKS: dict[str, type[Stack]] = {"gcn": GCN, "gat": GAT, "sage": SAGE, "gin": GIN, "mlp": MLP}
+NAMES = (*STACKS, "hops")
 
 
 class Wrapped(Encoder):
@@ -382,19 +384,10 @@ def build(
         batch_norm: normalise hidden values over the batch; by default hops does with few features: see `FEW`.
         high_pass: of the hops encoder: also the differences to the neighbours.
     """
-    sizes = [in_dim, *[hidden_dim] * (layers - 1), dim]
     if name == "hops":
         batch_norm = in_dim < FEW * dim if batch_norm is None else batch_norm
-        return Hops(
-            in_dim=in_dim,
-            dim=dim,
-            hidden_dim=hidden_dim,
-            layers=layers,
-            dropout=dropout,
-            batch_norm=batch_norm,
-            high_pass=high_pass,
-        )
-    stacks: dict[str, type[Stack]] = {"gcn": GCN, "gat": GAT, "sage": SAGE, "gin": GIN, "mlp": MLP}
-    if name not in stacks:
+        return Hops([in_dim, hidden_dim, dim], hops=layers, dropout=dropout, batch_norm=batch_norm, high_pass=high_pass)
+    if name not in STACKS:
         raise ConfigError(f"encoder {name!r} is unknown; choose one of {', '.join(NAMES)}{nearest(name, NAMES)}")
-    return stacks[name](sizes, dropout=dropout, batch_norm=bool(batch_norm))
+    sizes = [in_dim, *[hidden_dim] * (layers - 1), dim]
+    return STACKS[name](sizes, dropout=dropout, batch_norm=bool(batch_norm))

@@ -64,11 +64,6 @@ def factor_statistics(usage: Tensor, mean_entropy: float) -> dict[str, float]:
     }
 
 
-def least_rank(dim: int) -> float:
-    """Return the effective rank of ``dim`` columns below which the representation counts as collapsed."""
-    return max(0.05 * dim, min(1.5, dim))
-
-
 def limits(dim: int, *, num_factors: int = 1) -> dict[str, dict[str, float]]:
     """Return the limits of a healthy record, as plain data: a collapse is a value ``below`` or ``above``.
 
@@ -79,7 +74,7 @@ def limits(dim: int, *, num_factors: int = 1) -> dict[str, dict[str, float]]:
     >>> limits(64)
     {'effective_rank': {'below': 3.2}}
     """
-    found = {"effective_rank": {"below": least_rank(dim)}}
+    found = {"effective_rank": {"below": max(0.05 * dim, min(1.5, dim))}}
     if num_factors > 1:
         found |= {"factor_usage_max": {"above": MOST_USAGE}, "factor_information": {"below": LEAST_INFORMATION}}
     return found

@@ -7,7 +7,8 @@ memory. Up to rounding the vectors are those of the whole graph at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -48,12 +49,16 @@ def encoded(encoder: Encoder, graph: Graph, device: torch.device) -> Floats:
 def mapped(function: Callable[[Tensor], Tensor], x: Floats | sparse.csr_array | None, device: torch.device) -> Floats:
     """Return a function of each row of a matrix with N rows, by blocks of rows, shape ``(N, …)``."""
     assert x is not None
+    blocks = ((begin, function(cast(Tensor, features(block, device)))) for begin, block in _row_blocks(x))
+    return _joined(x.shape[0], blocks)
+
+
+def _joined(rows: int, blocks: Iterable[tuple[int, Tensor]]) -> Floats:
+    """The matrix with so many rows whose blocks are given with the first row of each."""
     out: Floats | None = None
-    for begin, block in _row_blocks(x):
-        found = function(cast(Tensor, features(block, device))).cpu().numpy()
-        if out is None:
-            out = out_of_core.matrix((x.shape[0], found.shape[1]))
-        out[begin : begin + len(found)] = found
+    for begin, block in blocks:
+        out = out_of_core.matrix((rows, block.shape[1])) if out is None else out
+        out[begin : begin + len(block)] = block.cpu().numpy()
         out_of_core.drop(out)
     assert out is not None
     return out
@@ -74,18 +79,13 @@ def _layers(encoder: Stack, graph: Graph, device: torch.device) -> Floats:
     h: Floats | sparse.csr_array | None = graph.x
     for number, layer in enumerate(encoder.layers):
         after = encoder.between[number] if number < len(encoder.between) else torch.nn.Identity()
-        table = mapped(lambda x, layer=layer: encoder.own(layer, x), h, device)  # type: ignore[misc]
+        table = mapped(partial(encoder.own, layer), h, device)
         if not encoder.hops:
             h = mapped(after, table, device)
             continue
-        out: Floats | None = None
-        for nodes in parts(graph):
-            batch = sampled_batch(graph, totals, nodes, (ALL,), 0, 0, device, table)
-            found = after(encoder.mixed(layer, cast(Tensor, batch.x), batch)[: len(nodes)]).cpu().numpy()
-            out = out_of_core.matrix((graph.num_nodes, found.shape[1])) if out is None else out
-            out[nodes[0] : nodes[-1] + 1] = found
-            out_of_core.drop(out)
-        h = out
+        batches = (sampled_batch(graph, totals, nodes, (ALL,), 0, 0, device, table) for nodes in parts(graph))
+        mixed = ((batch, encoder.mixed(layer, cast(Tensor, batch.x), batch)) for batch in batches)
+        h = _joined(graph.num_nodes, ((int(b.nodes[0]), after(found[: b.num_centres])) for b, found in mixed))
     return cast(Floats, h)
 
 
@@ -125,11 +125,7 @@ def _row_blocks(x: Floats | sparse.csr_array | None) -> Iterator[tuple[int, Floa
 
 def _whole(encoder: Encoder, graph: Graph, device: torch.device) -> Floats:
     """A few nodes at a time with all neighbours that their vectors depend on: exact, and slow on dense graphs."""
-    totals = degrees(graph)
-    out = out_of_core.matrix((graph.num_nodes, encoder.dim))
-    for begin in range(0, graph.num_nodes, RINGS):
-        nodes = np.arange(begin, min(begin + RINGS, graph.num_nodes))
-        batch = sampled_batch(graph, totals, nodes, (ALL,), encoder.hops, 0, device)
-        out[begin : begin + len(nodes)] = encoder(batch)[: len(nodes)].cpu().numpy()
-        out_of_core.drop(out)
-    return out
+    totals, every = degrees(graph), np.arange(graph.num_nodes)
+    groups = (every[begin : begin + RINGS] for begin in range(0, graph.num_nodes, RINGS))
+    batches = (sampled_batch(graph, totals, nodes, (ALL,), encoder.hops, 0, device) for nodes in groups)
+    return _joined(graph.num_nodes, ((int(b.nodes[0]), encoder(b)[: b.num_centres]) for b in batches))

@@ -48,35 +48,53 @@ class Operator:
         """The transpose, of the same kind as the matrix."""
         if self.symmetric:
             return self.matrix
-        device = self.matrix.device if isinstance(self.matrix, Tensor) else torch.device("cpu")
-        make = _arrays if device.type == "cpu" else _tensor
-        return make(sparse.csr_array(self._scipy().T), device)
+        return Operator.build(sparse.csr_array(self._scipy().T), symmetric=False, device=self.device).matrix
+
+    @property
+    def device(self) -> torch.device:
+        """Where the matrix is."""
+        return self.matrix.device if isinstance(self.matrix, Tensor) else torch.device("cpu")
+
+    def _parts(self) -> Any:
+        """Row pointers, columns and values of the entries."""
+        if isinstance(self.matrix, Tensor):
+            return self.matrix.crow_indices(), self.matrix.col_indices(), self.matrix.values()
+        return self.matrix
+
+    def _with(self, values: Any) -> Operator:
+        """The operator with other values of its entries."""
+        indptr, indices, _ = self._parts()
+        if isinstance(self.matrix, Tensor):
+            made: Any = torch.sparse_csr_tensor(indptr, indices, values, size=self.shape)
+        else:
+            made = indptr, indices, values
+        return Operator(made, self.shape, symmetric=False)
 
     def _scipy(self) -> sparse.csr_array:
-        if not isinstance(self.matrix, Tensor):
-            indptr, indices, values = self.matrix
-            return sparse.csr_array((values, indices, indptr), shape=self.shape)
-        parts = (self.matrix.values(), self.matrix.col_indices(), self.matrix.crow_indices())
-        return sparse.csr_array(tuple(part.cpu().numpy() for part in parts), shape=self.shape)
+        indptr, indices, values = (part.cpu().numpy() if isinstance(part, Tensor) else part for part in self._parts())
+        return sparse.csr_array((values, indices, indptr), shape=self.shape)
 
     def scaled(self, *, rows: Tensor | None = None, columns: Tensor | None = None) -> Operator:
         """Return the operator with its rows or columns multiplied by vectors of shape ``(N,)`` or ``(M,)``."""
-        return Operator(_rescaled(self.matrix, rows, columns), self.shape, symmetric=False)
+        indptr, indices, values = self._parts()
+        tensors = isinstance(self.matrix, Tensor)
+        if rows is not None:
+            each = rows.repeat_interleave(indptr.diff()) if tensors else np.repeat(rows.numpy(), np.diff(indptr))
+            values = values * each
+        if columns is not None:
+            values = values * (columns if tensors else columns.numpy())[indices]
+        return self._with(values)
 
     def take_rows(self, order: Tensor) -> Operator:
         """Return the rows ``order`` of the operator, shape ``(n, M)``."""
-        device = self.matrix.device if isinstance(self.matrix, Tensor) else torch.device("cpu")
-        return Operator.build(self._scipy()[order.cpu().numpy()], symmetric=False, device=device)
+        return Operator.build(self._scipy()[order.cpu().numpy()], symmetric=False, device=self.device)
 
     def dropped(self, rate: float) -> Operator:
         """Return the operator with entries set to zero at random and the others divided by ``1 − rate``."""
-        if isinstance(self.matrix, Tensor):
-            values = F.dropout(self.matrix.values(), rate)
-            parts = (self.matrix.crow_indices(), self.matrix.col_indices(), values)
-            return Operator(torch.sparse_csr_tensor(*parts, size=self.shape), self.shape, symmetric=False)
-        indptr, indices, values = self.matrix
-        kept = F.dropout(torch.ones(len(values)), rate).numpy()
-        return Operator((indptr, indices, values * kept), self.shape, symmetric=False)
+        values = self._parts()[2]
+        if isinstance(values, Tensor):
+            return self._with(F.dropout(values, rate))
+        return self._with(values * F.dropout(torch.ones(len(values)), rate).numpy())
 
     def dense(self, most: int = 2**30) -> Tensor:
         """Return the matrix with its zeros, shape ``(N, M)``; one of more than ``most`` entries is refused."""
@@ -87,8 +105,7 @@ class Operator:
                 f"{rows:,} rows of {columns:,} sparse features would take {size} with their zeros, which a module of "
                 "your own is given; reduce the features, or set train.batch_size"
             )
-        device = self.matrix.device if isinstance(self.matrix, Tensor) else torch.device("cpu")
-        return torch.from_numpy(self._scipy().toarray()).to(device)
+        return torch.from_numpy(self._scipy().toarray()).to(self.device)
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         return cast(Tensor, _Product.apply(dense, self))  # type: ignore[no-untyped-call]
@@ -141,22 +158,6 @@ def _arrays(matrix: sparse.csr_array, _: torch.device) -> tuple[NDArray[Any], ND
         matrix.indices.astype(np.int32, copy=False),
         matrix.data.astype(np.float32, copy=False),
     )
-
-
-def _rescaled(matrix: Any, rows: Tensor | None, columns: Tensor | None) -> Any:
-    if isinstance(matrix, Tensor):
-        pointers, places, values = matrix.crow_indices(), matrix.col_indices(), matrix.values()
-        if rows is not None:
-            values = values * rows.repeat_interleave(pointers.diff())
-        if columns is not None:
-            values = values * columns[places]
-        return torch.sparse_csr_tensor(pointers, places, values, size=matrix.shape)
-    indptr, indices, data = matrix
-    if rows is not None:
-        data = data * np.repeat(rows.numpy(), np.diff(indptr))
-    if columns is not None:
-        data = data * columns.numpy()[indices]
-    return indptr, indices, data
 
 
 def _tensor(matrix: sparse.csr_array, device: torch.device) -> Tensor:

@@ -21,7 +21,7 @@ from dssl.methods.dssl.model import DSSLModel
 from dssl.methods.dssl.networks import Links, Projection
 from dssl.methods.dssl.objective import local_term
 from dssl.nn import encoders
-from dssl.nn.batches import Batch, full_batch, sampled_batch
+from dssl.nn.batches import Batch, Sampling, full_batch, sampled_batch
 from dssl.runtime.scale import BY_BLOCKS, IN_MEMORY
 from dssl.train import train
 from tests.graphs import ALL_NEIGHBOURS, CPU, random_graph
@@ -411,7 +411,7 @@ def test_eq_8_takes_the_batches_of_the_epoch_or_all_nodes_after_its_last_step(wh
     sums = torch.zeros(3, 5)
     optimizer = torch.optim.SGD(method.parameters(), lr=0.5)
     options = {"batch_size": 15, "fanout": ALL_NEIGHBOURS, "seed": 0, "epoch": 0, "device": CPU}
-    for batch in method.batches(graph, **options):
+    for batch in method.batches(graph, Sampling(**options)):
         centres = batch.nodes[: batch.num_centres]
         sums += torch.from_numpy(method.factors(graph)[1][centres].T) @ method.unit_vectors(graph)[0][centres]
         method.train()

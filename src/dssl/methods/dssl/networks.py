@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -13,6 +12,7 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from dssl.graph import Graph
+from dssl.graph.adjacency import mean_matrix
 from dssl.kernels.fused import PReLU, unit
 from dssl.kernels.link_posterior import Plan
 from dssl.methods.dssl import posterior
@@ -23,6 +23,7 @@ from dssl.nn.operators import Operator
 from dssl.runtime import distributed
 from dssl.runtime.scale import Scale
 
+BLOCK = 1 << 16  # links whose hidden values are in memory at a time
 Hidden = tuple[Tensor, Tensor]  # parts of the head's hidden layer, of centres and of neighbours
 
 
@@ -61,10 +62,7 @@ def unit_vectors(
 
 
 class Center(nn.Module):
-    """Subtract the mean of the batch's centres, of all processes; outside training, the running mean.
-
-    In an epoch each node is a centre once; as a neighbour it is sampled the more often the more links it has.
-    """
+    """Subtract the mean of the centres of all processes, as `BatchNorm` does; outside training, the running mean."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -128,8 +126,11 @@ class Head(nn.Module):
 
     @torch.no_grad()
     def of_graph(self, graph: Graph, v: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Return q of each arc of a graph, ``(A, K)``, and π of each node, ``(N, K)``; see `posterior.of_graph`."""
-        return posterior.of_graph(functools.partial(self, v, z, hidden=self.split(v, z)), graph, v.device)
+        """Return q of each arc in the graph's order, ``(A, K)``, and π of each node, ``(N, K)``, without gradients."""
+        start, end, weights = posterior.rows(mean_matrix(graph.adjacency()), v.device)
+        blocks, hidden = zip(torch.split(start, BLOCK), torch.split(end, BLOCK), strict=True), self.split(v, z)
+        q = torch.cat([torch.softmax(self(v, z, *ends, hidden), dim=1) for ends in blocks])
+        return q, q.new_zeros(graph.num_nodes, q.shape[1]).index_add(0, start, weights[:, None] * q)
 
     def posteriors(self, links: Links, v: Tensor, z: Tensor, hidden: Hidden | None = None) -> posterior.Posteriors:
         """Return the sums of q (Eq. 6) over all links, without a row per link where possible."""

@@ -13,7 +13,6 @@ array has a row per link. On other devices, and for the product head, the poster
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,13 +22,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from dssl.graph import Graph
-from dssl.graph.adjacency import mean_matrix
 from dssl.kernels import link_posterior
 from dssl.runtime import distributed
-
-Logits = Callable[[Tensor, Tensor], Tensor]
-BLOCK = 1 << 16  # links whose hidden values are in memory at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,21 +118,6 @@ def uniform(links: sparse.csr_array, num_factors: int, device: torch.device) -> 
     spread = [total[:, None].expand(-1, num_factors) / num_factors for total in (by_centre, by_neighbour)]
     usage = torch.full((num_factors,), 1 / num_factors, device=device)
     return Posteriors(spread[0], spread[1], entropy, float(np.log(num_factors)), usage)
-
-
-def of_graph(logits: Logits, graph: Graph, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return q of each arc in the graph's order, ``(A, K)``, and π of each node, ``(N, K)``, without gradients.
-
-    Args:
-        logits: h of Eq. 6, a function of the positions of both ends of each link.
-        graph: the graph.
-        device: of the logits.
-    """
-    with torch.no_grad():
-        start, end, weights = rows(mean_matrix(graph.adjacency()), device)
-        blocks = zip(torch.split(start, BLOCK), torch.split(end, BLOCK), strict=True)
-        q = torch.cat([torch.softmax(logits(*ends), dim=1) for ends in blocks])
-        return q, q.new_zeros(graph.num_nodes, q.shape[1]).index_add(0, start, weights[:, None] * q)
 
 
 def rows(links: sparse.csr_array, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
