@@ -429,6 +429,15 @@ def test_every_encoder_and_preset_trains(encoder: str, preset: str) -> None:
     assert np.isfinite(values).all()
 
 
+def test_a_small_graph_has_one_thread() -> None:
+    import torch
+
+    seen: set[int] = set()
+    before = torch.get_num_threads()
+    small(epochs=1).fit(two_blocks(), on_epoch=lambda _: seen.add(torch.get_num_threads()))
+    assert seen == {1} and torch.get_num_threads() == before
+
+
 def test_threads_are_put_back() -> None:
     import torch
 

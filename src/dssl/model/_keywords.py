@@ -82,7 +82,7 @@ class EmbedderKeywords(Keywords):
                 blocks, with large matrices in scratch files.
             fanout: Neighbours sampled per layer in mini-batches.
             device: auto, cpu, or a torch device such as cuda:0.
-            threads: CPU threads; 0 leaves the choice to torch.
+            threads: CPU threads; 0: one up to 20,000 nodes, then the choice of torch.
             checkpoint_every: Epochs between two checkpoints.
             patience: Epochs over which the loss is averaged for early stopping; 0 disables it.
             tolerance: Fraction of the total decrease of the loss that patience epochs must add.
@@ -199,7 +199,7 @@ class DSSLKeywords(Keywords):
                 blocks, with large matrices in scratch files.
             fanout: Neighbours sampled per layer in mini-batches.
             device: auto, cpu, or a torch device such as cuda:0.
-            threads: CPU threads; 0 leaves the choice to torch.
+            threads: CPU threads; 0: one up to 20,000 nodes, then the choice of torch.
             checkpoint_every: Epochs between two checkpoints.
             patience: Epochs over which the loss is averaged for early stopping; 0 disables it.
             tolerance: Fraction of the total decrease of the loss that patience epochs must add.

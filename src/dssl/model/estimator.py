@@ -7,6 +7,7 @@ generated from the settings (`dssl.model._keywords`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -123,16 +124,20 @@ class Embedder(Parameters):
             on_epoch: called with the record of each epoch.
             checkpoint: file for the state of training; if it exists, training resumes from it.
         """
-        with threads(self.config.train.threads):
+        with self._threads(graph):
             self._fit(graph, warm=warm, on_epoch=on_epoch, checkpoint=checkpoint)
         return self
+
+    def _threads(self, graph: Graph) -> AbstractContextManager[None]:
+        """Check a graph, and set the threads of the work on it."""
+        check_graph(graph)
+        return threads(self.config.train.threads_for(graph.num_nodes))
 
     def _fit(self, graph: Graph, *, warm: bool, on_epoch: EpochCallback | None, checkpoint: Path | None) -> None:
         from dssl import train
         from dssl.model.build import FactorMethod
         from dssl.runtime import distributed
 
-        check_graph(graph)
         if distributed.world() > 1 and not self.config.method.traits.encoder:
             raise ConfigError(
                 f"the method {self.config.method.name} updates rows of one table in place, which several processes "
@@ -141,7 +146,7 @@ class Embedder(Parameters):
         scale = self.scale(graph)
         if not warm and self.asks_for_count:
             self.config = with_count(self.config, graph)
-        ready = self._prepared(self._fitted(), graph) if warm else self._start(graph)
+        ready = self._prepared(graph)[1] if warm else self._start(graph)
         parts, settings = self._fitted(), self.schedule(graph)
         if isinstance(parts.module, FactorMethod):
             parts.module.observe(graph)
@@ -195,8 +200,8 @@ class Embedder(Parameters):
         Args:
             graph: the fitted graph, a grown one, or a new one with the same feature columns.
         """
-        with threads(self.config.train.threads):
-            parts, ready = self._apply(graph)
+        with self._threads(graph):
+            parts, ready = self._prepared(graph)
             return _vectors(parts, ready, parts.method.embed(ready, scale=self.scale(graph)))
 
     def encode(self, graph: Graph) -> NDArray[np.float32]:
@@ -205,8 +210,8 @@ class Embedder(Parameters):
         Args:
             graph: any graph that `transform` takes.
         """
-        with threads(self.config.train.threads):
-            parts, ready = self._apply(graph)
+        with self._threads(graph):
+            parts, ready = self._prepared(graph)
             return parts.method.embed(ready, scale=self.scale(graph))
 
     def fit_transform(self, graph: Graph, y: object = None) -> NDArray[np.float32]:
@@ -227,7 +232,7 @@ class Embedder(Parameters):
         """
         from dssl.model.factors import Factors
 
-        with threads(self.config.train.threads):
+        with self._threads(graph):
             method, ready = self._factor_method(graph)
             links, nodes = method.factors(ready, scale=self.scale(graph))
         return Factors(graph.ids, ready.sources(), ready.indices, links, nodes, graph)
@@ -245,7 +250,7 @@ class Embedder(Parameters):
         Returns:
             A score per pair, shape ``(M,)``; higher is more probable.
         """
-        with threads(self.config.train.threads):
+        with self._threads(graph):
             method, ready = self._factor_method(graph)
             return method.link_scores(ready, check_pairs(pairs, graph), scale=self.scale(graph))
 
@@ -328,35 +333,29 @@ class Embedder(Parameters):
         self._parts = Parts(build_method(self.config, self._module, in_dim=ready.num_features), inputs, joint)
         return ready
 
-    def _apply(self, graph: Graph) -> tuple[Parts, Graph]:
+    def _prepared(self, graph: Graph) -> tuple[Parts, Graph]:
         """The parts of the fitted model, and a graph prepared for them."""
         parts = self._fitted()
-        check_graph(graph)
-        return parts, self._prepared(parts, graph)
-
-    def _prepared(self, parts: Parts, graph: Graph) -> Graph:
         if graph.x is not None and self.config.method.traits.features and parts.inputs.structure == "none":
             raise GraphError(  # positions and roles of a graph without features
                 f"graph {graph.name!r} has {graph.num_features:,} feature columns, but the model was fitted on a graph "
                 "without; fit it again on a graph with these columns"
             )
         ready = parts.inputs.apply(graph, scale=self.scale(graph))
-        return ready if parts.joint is None else parts.joint.prepared(graph, ready)
+        return parts, ready if parts.joint is None else parts.joint.prepared(graph, ready)
 
     def _factor_method(self, graph: Graph) -> tuple[FactorMethod, Graph]:
         from dssl.model.build import FactorMethod
 
-        parts, ready = self._apply(graph)
+        parts, ready = self._prepared(graph)
         if not isinstance(parts.module, FactorMethod):
             raise RunError(f"the method {self.config.method.name!r} has no factors; fit with method='dssl'")
         return parts.module, ready
 
     def _unused(self) -> list[str]:
         """A warning about settings that the method ignores."""
-        if found := unused(self.config):
-            name = self.config.method.name
-            return [f"{', '.join(found)}: no effect, because the method {name} trains no encoder"]
-        return []
+        found, name = ", ".join(unused(self.config)), self.config.method.name
+        return [f"{found}: no effect, because the method {name} trains no encoder"] if found else []
 
     def _unfit(self) -> None:
         self._parts = self._folder = None
