@@ -26,7 +26,7 @@ def work(folder: Path) -> None:
 
 def begin(folder: Path) -> None:
     """Write the older state."""
-    files._remove(folder)
+    files.remove(folder)
     (folder / "graph").mkdir(parents=True)
     for name in ("text.txt", "graph/a", "record.json"):
         (folder / name).write_text("old")

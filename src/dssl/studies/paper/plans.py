@@ -113,7 +113,7 @@ def published(options: Options) -> list[Entry]:
 def _public(method: str, graph: str) -> dict[str, Any]:
     """Settings of a method for the public split of a graph; none without a recipe for it."""
     if method == "dssl":
-        return {"dim": PUBLIC_WIDTH}
+        return {"dim": PUBLIC_WIDTH} if graph in PLANETOID else {}
     known = method in recipes() and f"{graph}-public" in read_recipe(method).names
     return {"recipe": f"{method}:{graph}-public"} if known else {}
 
