@@ -572,6 +572,14 @@ def test_a_column_of_categories_may_be_the_label() -> None:
     assert str(graph.history[-1]).startswith("1 feature column may be the label: 'color'")
 
 
+def test_a_column_named_label_that_is_not_the_label_is_named() -> None:
+    nodes = {"id": [0, 1, 2], "Label": [1, 0, 1], "group": ["a", "b", "a"]}
+    graph = from_tables({"source": [0, 1], "target": [1, 2]}, nodes, label_column="group")
+    assert any("feature column may be a label: 'Label'" in str(change) for change in graph.history)
+    chosen = from_tables({"source": [0], "target": [1]}, nodes, label_column="group", feature_columns=["Label"])
+    assert not any("may be a label" in str(change) for change in chosen.history)
+
+
 def test_kinds_that_are_lists_are_one_line() -> None:
     with pytest.raises(GraphError, match=r"column 'kind': kinds are of type list.*; turn them into text"):
         from_tables({"source": [1, 2], "target": [2, 3], "kind": [["a"], ["b"]]}, kind_column="kind")

@@ -41,7 +41,7 @@ from dssl.data.edge_list import (
 )
 from dssl.data.feature_blocks import LONG, encode_blocks
 from dssl.data.graphml import read_graphml
-from dssl.data.other_columns import possible_labels, possible_types, unused_columns
+from dssl.data.other_columns import other_labels, possible_labels, possible_types, unused_columns
 from dssl.data.standard_input import STDIN
 from dssl.data.text import one_line
 from dssl.data.times import Keep, Times
@@ -290,9 +290,8 @@ def read_node_table(nodes: Columns, options: ReadOptions, encoding: Encoding | N
     notes = tuple(Change(f"column left out: {column.name!r}, {column.note}", 1) for column in fitted.ignored)
     if encoding is None:
         notes += possible_types(table, [name for name in chosen if name not in kinds])
-    if label is None:
-        free = () if encoding is not None or options.feature_columns is not None else chosen
-        notes += possible_labels(table, free)
+    free = () if encoding is not None or options.feature_columns is not None else chosen
+    notes += possible_labels(table, free) if label is None else other_labels(free)
     found = NodeTable(ids, y=y, class_names=None if y is None else classes, notes=notes)
     return found if x is None else replace(found, x=x, feature_names=names, encoding=fitted)
 
