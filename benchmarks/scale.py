@@ -131,8 +131,8 @@ def measure_fit(source: str, nodes: str | None, folder: str, epochs: int | None)
     from dssl.runs import workflow
 
     watch = Watch()
-    wrap(watch, workflow, "load_graph", "read the graph")
-    wrap(watch, DSSLModel, "prepare", "targets of the reconstructions, clusters of pairs")
+    wrap(watch, workflow, "read_graph", "read the graph")
+    wrap(watch, DSSLModel, "prepare", "targets of the decoders, groups of links")
     wrap(watch, batches, "hop_features", "averages over neighbours")
     wrap(watch, DSSLModel, "embed", "vectors, layer by layer")
     wrap(watch, Joint, "start", "topics, positions and roles")

@@ -12,6 +12,7 @@ from dssl.graph.reliability import halves, reliability, word_reliability
 from dssl.graph.roles import Roles
 from dssl.graph.word_covariance import WordCovariance
 from dssl.rng import stream
+from dssl.runtime import out_of_core
 from tests import graphs
 from tests.graph.test_homophily_spectrum import linked_bags
 from tests.graph.test_positions import blocks
@@ -168,6 +169,24 @@ def test_many_measurements_have_the_denoised_components_of_their_hops(alike: flo
     shrunk = (u[:, :100] * s[:100]) * np.maximum(1 - np.median(variances) / variances[:100], 0.1)
     expected = shrunk * 20 / np.linalg.norm(shrunk)
     np.testing.assert_allclose(parts["hops"] @ parts["hops"].T, expected @ expected.T, atol=5e-3)
+
+
+@pytest.mark.parametrize("features", ["measurements", "tokens", "handful"])
+def test_parts_by_blocks_are_those_in_memory(features: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, draw = blocks(), np.random.default_rng(0)
+    made = {
+        "measurements": draw.standard_normal((400, 80)),
+        "tokens": draw.random((400, 80)) < 0.1,
+        "handful": draw.standard_normal((400, 4)),
+    }
+    graph = graph.replace(x=made[features].astype(np.float32))
+    fitted, parts, _ = NodeParts.fit(graph, dim=8)
+    monkeypatch.setattr(out_of_core, "AT_ONCE", 4096)
+    by_blocks, others, _ = NodeParts.fit(graph, dim=8)
+    assert by_blocks.weights == pytest.approx(fitted.weights, rel=1e-3)
+    for name, part in parts.items():
+        np.testing.assert_allclose(np.abs(others[name]), np.abs(part), atol=1e-3)
+    np.testing.assert_allclose(by_blocks.closed_form(others) ** 2, fitted.closed_form(parts) ** 2, atol=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -92,4 +92,5 @@ def test_blocks_of_several_threads_are_put_in_order(monkeypatch: pytest.MonkeyPa
         np.testing.assert_array_equal(made, -x)
         found.append(out_of_core.added(lambda block: block.T @ block, x, at_once=24))
         np.testing.assert_allclose(found[-1], x.T @ x)
+        assert out_of_core.added(lambda block: block.sum(dtype=np.float64), x) == x.sum()  # a number for each block
     np.testing.assert_array_equal(*found)

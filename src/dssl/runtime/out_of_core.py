@@ -65,7 +65,7 @@ def drop(x: object) -> None:
         x._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
 
 
-def blocks(x: NDArray[Any], *, at_once: int = AT_ONCE) -> Iterator[tuple[int, NDArray[Any]]]:
+def blocks(x: NDArray[Any], *, at_once: int | None = None) -> Iterator[tuple[int, NDArray[Any]]]:
     """Yield the rows in order: the number of the first, and a block that is valid until the next one is taken."""
     step = rows_at_once(x, at_once)
     for begin in range(0, x.shape[0], step):
@@ -73,9 +73,9 @@ def blocks(x: NDArray[Any], *, at_once: int = AT_ONCE) -> Iterator[tuple[int, ND
         drop(x)
 
 
-def rows_at_once(x: NDArray[Any], at_once: int = AT_ONCE) -> int:
-    """Return how many rows of a matrix make a block."""
-    return max(at_once // max(x.itemsize * int(np.prod(x.shape[1:])), 1), 1)
+def rows_at_once(x: NDArray[Any], at_once: int | None = None) -> int:
+    """Return how many rows of a matrix make a block of so many bytes, by default `AT_ONCE`."""
+    return max((at_once or AT_ONCE) // max(x.itemsize * int(np.prod(x.shape[1:])), 1), 1)
 
 
 def rows(x: NDArray[np.float32], nodes: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -127,10 +127,10 @@ def mapped(
     [[2.0, 2.0], [2.0, 2.0], [2.0, 2.0]]
     """
     first = matrices[0]
-    if len(first) <= rows_at_once(first, AT_ONCE):
+    if len(first) <= rows_at_once(first):
         return function(*(np.asarray(part) for part in matrices))
     out = into
-    for begin, made in _by_blocks(function, matrices, AT_ONCE):
+    for begin, made in _by_blocks(function, matrices, None):
         out = matrix((len(first), made.shape[1])) if out is None else out
         out[begin : begin + len(made)] = made
         drop(out)
@@ -139,27 +139,27 @@ def mapped(
 
 
 def added(
-    function: Callable[..., NDArray[Any]], *matrices: NDArray[np.float32], at_once: int = AT_ONCE
+    function: Callable[..., NDArray[Any]], *matrices: NDArray[np.float32], at_once: int | None = None
 ) -> NDArray[np.float64]:
     """Add up a function of blocks of rows in double precision, in the order of the blocks.
 
     Args:
-        function: takes a block of each matrix and returns an array, of the same shape for all blocks.
+        function: takes a block of each matrix and returns an array, of the same shape for all blocks, or a number.
         matrices: matrices of as many rows, at least one.
-        at_once: bytes of a block of the first matrix.
+        at_once: bytes of a block of the first matrix, by default `AT_ONCE`.
 
     >>> added(lambda a: a.sum(axis=0), np.ones((3, 2), np.float32)).tolist()
     [3.0, 3.0]
     """
     total: NDArray[np.float64] | None = None
     for _, made in _by_blocks(function, matrices, at_once):
-        total = made.astype(np.float64) if total is None else np.add(total, made, out=total)
+        total = np.array(made, np.float64) if total is None else np.add(total, made, out=total)
     assert total is not None
     return total
 
 
 def _by_blocks(
-    function: Callable[..., NDArray[Any]], matrices: tuple[NDArray[Any], ...], at_once: int
+    function: Callable[..., NDArray[Any]], matrices: tuple[NDArray[Any], ...], at_once: int | None
 ) -> Iterator[tuple[int, NDArray[Any]]]:
     """Results of a function of blocks of rows, in order; a thread for each core has a block in work."""
     from dssl.kernels.compile import usable_threads
