@@ -345,7 +345,7 @@ def main() -> None:
     parser.add_argument("--nodes", default="250_000,1_000_000")
     parser.add_argument("--epochs", type=int, help="of training; by default what `dssl fit` chooses")
     parser.add_argument("--parts", default="fit,embed,pack,limited")
-    parser.add_argument("--limited", type=int, nargs=3, default=(200_000, 1024, 250), help="nodes, features, MB")
+    parser.add_argument("--limited", type=int, nargs=3, default=(100_000, 4096, 700), help="nodes, features, MB")
     parser.add_argument("--work", type=Path, help="folder for the files; by default a temporary one")
     parser.add_argument("--out", type=Path, default=RESULTS / "scale.md", help="write the page here")
     parser.add_argument("--json", type=Path, help="write the records here; what is there already is kept")
@@ -365,6 +365,7 @@ def main() -> None:
         for count in map(int, options.nodes.split(",") if wanted & {"fit", "embed", "pack"} else []):
             known = found["sizes"].setdefault(str(count), {})
             known |= measure(work / str(count), count, wanted, options.epochs)
+            files.write_text(options.out, page(found))  # kept if a later part fails
         if "limited" in wanted:
             count, features, limit = options.limited
             shutil.rmtree(work / "wide", ignore_errors=True)

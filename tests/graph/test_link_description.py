@@ -9,6 +9,7 @@ from scipy import sparse
 from dssl.graph import Graph, link_description
 from dssl.graph.link_description import Canonical, LinkDescription, Scaling, directions
 from dssl.kernels import pairs
+from dssl.runtime import out_of_core
 from tests.graphs import random_graph
 
 
@@ -26,7 +27,8 @@ def column(description: LinkDescription, name: str, start: np.ndarray, end: np.n
 
 @pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize("dense", [False, True])
-def test_columns_are_what_their_names_say(directed: bool, dense: bool) -> None:
+def test_columns_are_what_their_names_say(directed: bool, dense: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(out_of_core, "AT_ONCE", 4 * 6 * 7)  # features of seven nodes
     graph = some_graph(directed=directed, dense=dense)
     description = LinkDescription(graph)
     start, end = graph.sources().astype(np.int64), graph.indices.astype(np.int64)

@@ -108,3 +108,15 @@ def test_the_basis_of_a_large_graph_comes_from_a_sample(monkeypatch: pytest.Monk
     sampled = WordCovariance.fit(x, width=3)
     overlap = np.linalg.svd(whole.basis.T @ sampled.basis)[1]
     assert overlap[:2].min() > 0.9
+
+
+def test_a_sample_of_wide_dense_features_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(0).standard_normal((400, 60)).astype(np.float32)
+    drawn: list[int] = []
+    kept = out_of_core.rows
+    monkeypatch.setattr(word_covariance, "SAMPLE", 300)
+    monkeypatch.setattr(word_covariance, "SAMPLED", 4 * 60 * 100)  # a hundred rows
+    monkeypatch.setattr(word_covariance.svd, "NARROW", 50)
+    monkeypatch.setattr(out_of_core, "rows", lambda x, nodes: (drawn.append(len(nodes)), kept(x, nodes))[1])
+    assert word_covariance.word_basis(x, None, 8, 0).shape == (60, 8)
+    assert drawn == [100]

@@ -198,11 +198,15 @@ class LinkDescription:
     def _overlap(self, start: Places, end: Places) -> Floats:
         from dssl.kernels.pairs import row_overlaps
 
+        shared: NDArray[np.floating[Any]]
         if isinstance(self._x, sparse.csr_array):
             shared = row_overlaps(self._x.indptr, self._x.indices, self._x.data, start, end)
         else:
-            a, b = (out_of_core.rows(self._x, side) for side in (start, end))
-            shared = np.stack([np.einsum("ij,ij->i", a, b), ((a != 0) & (b != 0)).sum(axis=1)], axis=1)
+            shared, step = np.empty((len(start), 2)), out_of_core.rows_at_once(self._x)
+            for begin in range(0, len(start), step):
+                part = slice(begin, begin + step)
+                a, b = (out_of_core.rows(self._x, side[part]) for side in (start, end))
+                shared[part] = np.stack([np.einsum("ij,ij->i", a, b), ((a != 0) & (b != 0)).sum(axis=1)], axis=1)
         cosine = shared[:, 0] / np.maximum(self._lengths[start] * self._lengths[end], 1e-12)
         first, second = self._columns[start], self._columns[end]
         fraction = shared[:, 1] / np.maximum(first + second - shared[:, 1], 1)

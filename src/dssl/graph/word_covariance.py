@@ -37,7 +37,7 @@ WIDTH = 256  # columns of the basis V
 REPLICATES = 64  # columns up to which a feature has no replicates
 FOLDS = 4
 RIDGES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # relative to the mean diagonal of G
-SAMPLE = 50_000  # nodes from which the basis is computed
+SAMPLE, SAMPLED = 50_000, 1 << 26  # nodes from which the basis is computed, and bytes of their features if dense
 ROWS = 1 << 16  # of a block of sparse features at most
 
 
@@ -196,7 +196,9 @@ def word_basis(x: Features, row_size: float | None, width: int, seed: int) -> Fl
         basis = np.linalg.eigh(products)[1][:, ::-1][:, :width]
         return np.asarray(basis * svd.signs(basis), np.float32)
     if x.shape[0] > SAMPLE:
-        nodes = np.sort(rng.stream(seed, "topic basis").choice(x.shape[0], SAMPLE, replace=False))
+        dense = isinstance(x, np.ndarray)
+        size = min(SAMPLE, max(out_of_core.rows_at_once(x, SAMPLED), 4 * width)) if dense else SAMPLE
+        nodes = np.sort(rng.stream(seed, "topic basis").choice(x.shape[0], size, replace=False))
         x = out_of_core.rows(x, nodes) if isinstance(x, np.ndarray) else x[nodes]
     blocks = [block for _, block in scaled_blocks(x, row_size)]
     rows = np.concatenate(blocks) if isinstance(x, np.ndarray) else sparse.csr_array(sparse.vstack(blocks))
