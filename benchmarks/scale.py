@@ -132,7 +132,7 @@ def measure_fit(source: str, nodes: str | None, folder: str, epochs: int | None)
 
     watch = Watch()
     wrap(watch, workflow, "read_graph", "read the graph")
-    wrap(watch, DSSLModel, "prepare", "targets of the decoders, groups of links")
+    wrap(watch, DSSLModel, "prepare", "targets of the decoders")
     wrap(watch, batches, "hop_features", "averages over neighbours")
     wrap(watch, DSSLModel, "embed", "vectors, layer by layer")
     wrap(watch, Joint, "start", "topics, positions and roles")
@@ -164,9 +164,10 @@ def measure_fit(source: str, nodes: str | None, folder: str, epochs: int | None)
 
     def epoch(record: Any) -> None:
         mark()
-        if len(marks) == 2:
-            (a, b), (c, d) = marks
-            shown = {"part": "an epoch", "seconds": round(c - a, 1), "cpu": round(d - b, 1)}
+        if len(marks) in (2, 3):
+            (a, b), (c, d) = marks[-2:]
+            part = "first epoch, with groups of links" if len(marks) == 2 else "an epoch"
+            shown = {"part": part, "seconds": round(c - a, 1), "cpu": round(d - b, 1)}
             peaks = round(environment.peak_memory() / 2**20), round(watch.largest / 2**20)
             watch.add(shown | {"peak_mb": peaks[0], "private_mb": peaks[1]})
         found["loss"] = record["loss"]
