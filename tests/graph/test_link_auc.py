@@ -9,7 +9,7 @@ from dssl.rng import stream
 from dssl.runtime.scale import BY_BLOCKS, IN_MEMORY, Scale
 
 
-def test_links_are_worth_what_they_foretell() -> None:
+def test_links_are_worth_what_they_predict() -> None:
     draw = np.random.default_rng(0)
     n = 400
     blocks = draw.random((n, n)) < np.where(np.arange(n)[:, None] % 4 == np.arange(n) % 4, 0.2, 0.005)

@@ -21,6 +21,7 @@ from dssl.data.datasets import available
 from dssl.data.load import load
 from dssl.errors import ConfigError, nearest
 from dssl.evaluation.splits import SHARES
+from dssl.graph import Graph
 from dssl.studies.entries import QUICK, QUICK_SPLITS, Entry, Results, method_settings
 from dssl.studies.experiments import Job
 from dssl.studies.paper import numbers
@@ -129,8 +130,9 @@ def plan(
     found = []
     every, wanted = rows(), chosen_rows(asked)
     for source in sources:
-        budgets, splits = _budgets(source), QUICK_SPLITS if quick else 10
-        draws = DRAWS if load(source).undirected().num_arcs < 2 * FEW_LINKS and not quick else 1
+        graph = load(source)
+        budgets, splits = _budgets(graph), QUICK_SPLITS if quick else 10
+        draws = DRAWS if graph.num_edges < FEW_LINKS and not quick else 1
         for row in wanted:
             own = method_settings(row.method, source) if row.method else {}
             settings = {**own, **row.settings, **(QUICK if quick and row.trained else {})}
@@ -153,10 +155,10 @@ def plan(
     return found
 
 
-def _budgets(source: str) -> tuple[str, ...]:
+def _budgets(graph: Graph) -> tuple[str, ...]:
     """The label budgets that a graph allows: a fraction leaves two nodes a class."""
-    y = load(source).y
-    assert y is not None, source
+    y = graph.y
+    assert y is not None, graph.name
     known = y[y >= 0]
     classes = np.unique(known).size
     return tuple(b for b in BUDGETS if not b.endswith("%") or float(b[:-1]) / 100 * known.size >= 2 * classes)
