@@ -56,10 +56,8 @@ def possible_labels(table: pa.Table, names: Sequence[str]) -> tuple[Change, ...]
 
 def other_labels(names: Sequence[str]) -> tuple[Change, ...]:
     """Return a note for a feature column named label, where another column has the labels."""
-    option = "--feature-columns without it"
-    return tuple(
-        Change(f"feature column may be a label: {name!r} ({option})", 1) for name in names if name.lower() == "label"
-    )
+    text = "feature column may be a label: {!r} (--feature-columns without it)"
+    return tuple(Change(text.format(name), 1) for name in names if name.lower() == "label")
 
 
 def possible_types(table: pa.Table, names: Sequence[str]) -> tuple[Change, ...]:

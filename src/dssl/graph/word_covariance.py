@@ -196,8 +196,9 @@ def word_basis(x: Features, row_size: float | None, width: int, seed: int) -> Fl
         basis = np.linalg.eigh(products)[1][:, ::-1][:, :width]
         return np.asarray(basis * svd.signs(basis), np.float32)
     if x.shape[0] > SAMPLE:
-        dense = isinstance(x, np.ndarray)
-        size = min(SAMPLE, max(out_of_core.rows_at_once(x, SAMPLED), 4 * width)) if dense else SAMPLE
+        size = SAMPLE
+        if isinstance(x, np.ndarray):
+            size = min(size, max(out_of_core.rows_at_once(x, SAMPLED), 4 * width))
         nodes = np.sort(rng.stream(seed, "topic basis").choice(x.shape[0], size, replace=False))
         x = out_of_core.rows(x, nodes) if isinstance(x, np.ndarray) else x[nodes]
     blocks = [block for _, block in scaled_blocks(x, row_size)]

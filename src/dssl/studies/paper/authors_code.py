@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
 
 from dssl.studies.results_table import Cell, markdown_rows
 
 SPREAD = 0.5  # points between two runs of the same code, about the deviation of our seeds
 Cells = Mapping[tuple[str, str], Cell]  # by graph and method
+_Figures = TypeVar("_Figures")
 
 
 def on_public_splits(figures: Mapping[tuple[str, str], tuple[float, float]], cells: Cells) -> list[str]:
@@ -19,10 +21,7 @@ def on_public_splits(figures: Mapping[tuple[str, str], tuple[float, float]], cel
         cells: ours.
     """
     rows = []
-    for (graph, method), (own, ours) in figures.items():
-        cell = cells.get((graph, method))
-        if cell is None:
-            continue
+    for graph, method, (own, ours), cell in _with_ours(figures, cells):
         gap = cell.mean - ours
         printed, there = (
             ("", "") if cell.printed is None else (f"{cell.printed[0]:.1f}", f"{own - cell.printed[0]:+.1f}")
@@ -47,10 +46,7 @@ def on_random_splits(figures: Mapping[tuple[str, str], tuple[int, float]], cells
         cells: ours.
     """
     rows = []
-    for (graph, method), (columns, theirs) in figures.items():
-        cell = cells.get((graph, method))
-        if cell is None:
-            continue
+    for graph, method, (columns, theirs), cell in _with_ours(figures, cells):
         gap, error = cell.mean - theirs, cell.over_splits / math.sqrt(len(cell.values[0]))
         word = verdict(gap, max(math.hypot(cell.over_seeds, error), SPREAD))
         rows.append([graph, method, str(columns), f"{theirs:.1f}", cell.text, f"{gap:+.1f}", word])
@@ -61,6 +57,12 @@ def on_random_splits(figures: Mapping[tuple[str, str], tuple[int, float]], cells
         "count as level."
     )
     return _section("Authors' code on random splits", note, header, rows)
+
+
+def _with_ours(figures: Mapping[tuple[str, str], _Figures], cells: Cells) -> Iterator[tuple[str, str, _Figures, Cell]]:
+    for (graph, method), found in figures.items():
+        if (cell := cells.get((graph, method))) is not None:
+            yield graph, method, found, cell
 
 
 def _section(title: str, note: str, header: list[str], rows: list[list[str]]) -> list[str]:
